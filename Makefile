@@ -65,6 +65,17 @@ test: $(DEV_STAMP) ## run all tests in parallel, then check the coverage
 test-deep: $(DEV_STAMP) ## run all tests with many more random examples (of decoding, at least 100,000)
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -n auto --dist worksteal
 
+MUTATION_STAMP := $(VENV)/.installed-mutation
+$(MUTATION_STAMP): pyproject.toml
+	$(make_venv)
+	@echo "Installing the development tools and mutmut into $(VENV) ..."
+	@$(PY) -m pip install --quiet --editable '.[$(EXTRAS),dev,mutation]'
+	@touch $@
+
+.PHONY: mutation
+mutation: $(MUTATION_STAMP) ## change the code in small ways, list what no test notices; SAMPLE=25 (0: all); PACKAGES="domain codec"
+	nice -n 15 $(PY) -m scripts.mutation $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(PACKAGES)
+
 # The script finds interpreters on PATH, in pyenv and in PYTHONS (paths, separated by colons).
 .PHONY: test-pythons
 test-pythons: ## run all tests on every installed Python; ONLY=oldest, newest or 3.13; TESTS=tests/stores

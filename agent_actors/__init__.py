@@ -12,6 +12,8 @@ from agent_actors.client.client import ClientMessages as ClientMessages
 from agent_actors.client.content_stream import AnswerRestarted as AnswerRestarted
 from agent_actors.client.content_stream import FaceBlock as FaceBlock
 from agent_actors.client.content_stream import StreamBlock as StreamBlock
+from agent_actors.client.helpers import create_client as create_client
+from agent_actors.client.helpers import format_messages as format_messages
 from agent_actors.client.query import Query as Query
 from agent_actors.client.query import QueryMessage as QueryMessage
 from agent_actors.client.query import query as query
@@ -58,6 +60,7 @@ from agent_actors.kernel.interrupts import protect_loaded_modules as _protect_lo
 from agent_actors.options.agent_options import AgentOptions as AgentOptions
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
+from agent_actors.run.inheritance import in_current_run as in_current_run
 from agent_actors.run.prompt import Prompt as Prompt
 from agent_actors.runtime.approval_queue import ApprovalQueue as ApprovalQueue
 from agent_actors.runtime.approval_queue import Whitelisted as Whitelisted
@@ -137,6 +140,9 @@ __all__ = [
     "Whitelisted",
     "__version__",
     "ask_user_question",
+    "create_client",
+    "format_messages",
+    "in_current_run",
     "open_runtime",
     "query",
     "run",

@@ -468,6 +468,30 @@ class RepairableStore(Protocol):
 
 
 @runtime_checkable
+class ResultStore(Protocol):
+    """The optional methods of a `SessionStore` that keeps complete texts of cut tool results.
+
+    The texts are not part of the log. They are deleted with their session. The store may drop the
+    oldest texts of a session to bound its size. Without these methods, the texts are kept in
+    memory.
+    """
+
+    async def keep_result(self, session_id: str, tool_use_id: str, chunks: Sequence[bytes]) -> None:
+        """Keep the text of a result, which is UTF-8 in chunks.
+
+        Raises:
+            Exception: The text could not be kept. The session is not affected.
+        """
+        ...
+
+    async def read_result(
+        self, session_id: str, tool_use_id: str, offset: int, size: int
+    ) -> bytes | None:
+        """Return up to `size` bytes of a text, from an offset in bytes; None if it is not kept."""
+        ...
+
+
+@runtime_checkable
 class SharedStore(Protocol):
     """The optional methods of a `SessionStore` that several openings can share.
 

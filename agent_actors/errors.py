@@ -139,6 +139,15 @@ class ProviderError(AgentError):
         super().__init__(f"{endpoint}: {message}")
         self.endpoint = endpoint
 
+    def add_hint(self, hint: str) -> None:
+        """Append a remedy or an explanation to the message, unless the message contains it.
+
+        Unlike a note, it is part of `str(error)`, and therefore of events, logs and the command
+        line.
+        """
+        if hint not in str(self):
+            self.args = (f"{self} ({hint})",)
+
 
 class ProviderConnectError(ProviderError):
     """The connection could not be opened, or it broke before the response was complete."""
@@ -172,6 +181,12 @@ class ProviderStatusError(ProviderError):
         self.body_message = body_message
         self.headers = headers
 
+    def add_hint(self, hint: str) -> None:
+        """Append a remedy or an explanation to the message and to `hint`, unless it is there."""
+        super().add_hint(hint)
+        if hint not in self.hint:
+            self.hint = f"{self.hint}; {hint}" if self.hint else hint
+
 
 class ProviderProtocolError(ProviderError):
     """The endpoint responded with 2xx, but the response violates the protocol or is cut short."""
@@ -181,7 +196,8 @@ class ProviderInBandError(ProviderError):
     """The endpoint reported an error inside a response that began with status 200.
 
     Attributes:
-        code: The endpoint's error code, as text; empty if the endpoint sent none.
+        code: The endpoint's error code, as text. If a finish reason reports the failure, the finish
+            reason in lower case. Empty if the endpoint sent none.
     """
 
     def __init__(self, message: str, *, endpoint: str, code: str = "") -> None:
@@ -354,7 +370,15 @@ class QuestionClosed(AgentError):
 
 
 class PromptBlocked(AgentError):
-    """A hook blocked the prompt; the error message is the hook's reason."""
+    """A hook blocked the prompt; the error message is the reason.
+
+    Attributes:
+        reason: The hook's reason; a generated text if the hook gave none.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class ClientError(AgentError):

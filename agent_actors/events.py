@@ -16,11 +16,14 @@ from agent_actors.domain.events import Notification as Notification
 from agent_actors.domain.events import ResultEvent as ResultEvent
 from agent_actors.domain.events import RunEvent as RunEvent
 from agent_actors.domain.events import RunQueued as RunQueued
+from agent_actors.domain.events import RunStopped as RunStopped
 from agent_actors.domain.events import RunSuspended as RunSuspended
 from agent_actors.domain.events import SessionCompacted as SessionCompacted
 from agent_actors.domain.events import SessionRewind as SessionRewind
+from agent_actors.domain.events import SessionStarted as SessionStarted
 from agent_actors.domain.events import SkillActivated as SkillActivated
 from agent_actors.domain.events import StreamNotice as StreamNotice
+from agent_actors.domain.events import SubagentStopped as SubagentStopped
 from agent_actors.domain.events import SystemInit as SystemInit
 from agent_actors.domain.events import Todo as Todo
 from agent_actors.domain.events import TodosChanged as TodosChanged
@@ -33,3 +36,5 @@ from agent_actors.domain.events import UnreadableEvent as UnreadableEvent
 from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion
+from agent_actors.domain.events import bare_event as bare_event
+from agent_actors.runtime.sessions.rebuild import rebuild_messages as rebuild_messages

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 import trio
+from rich.console import Console
+from rich.text import Text
 
 from agent_actors.testing import (
     ReplyTurn,
@@ -24,7 +26,6 @@ from agent_actors.testing import (
 )
 from scripts.generated import write_or_compare
 from scripts.pseudo_terminal import CTRL_C, CTRL_D, ENTER, Session, in_terminal
-from scripts.screen import Cell
 from scripts.terminal_picture import picture
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -36,6 +37,9 @@ _CAPTURE: Final = re.compile(
 )
 _TIMES: Final = re.compile(r"\b\d+(?:\.\d)? m?s\b")
 _PATIENCE: Final = 60.0
+_PLAIN: Final = Console()
+# The chat prints the name when it ends; a generated name would differ between runs.
+_SESSION: Final = ("--session", "tea")
 _WIDTH: Final = 84
 # Lines. High enough that nothing scrolls away.
 _HEIGHT: Final = 70
@@ -63,7 +67,7 @@ _SCRIPT: Final[list[ReplyTurn]] = [
 ]
 
 
-async def captured() -> list[list[Cell]]:
+async def captured() -> list[Text]:
     """Return the final screen of the chat, line by line."""
     with trio.fail_after(_PATIENCE), tempfile.TemporaryDirectory() as home:
         async with ScriptedEndpoint(_SCRIPT) as endpoint:
@@ -74,10 +78,18 @@ async def captured() -> list[list[Cell]]:
                 "HOME": home,
             }
             where = ["--base-url", endpoint.base_url, "--model", "qwen3-32b"]
-            command = [sys.executable, "-m", "agent_actors", "chat", *where, "--demo-tools"]
+            command = [
+                sys.executable,
+                "-m",
+                "agent_actors",
+                "chat",
+                *where,
+                "--demo-tools",
+                *_SESSION,
+            ]
             async with in_terminal(command, environment, width=_WIDTH, height=_HEIGHT) as it:
                 await _talk(it)
-                return [_timeless(row) for row in _filled(it.screen.cells)]
+                return [_timeless(line) for line in _filled(it.screen.styled)]
 
 
 async def _talk(it: Session) -> None:
@@ -109,30 +121,26 @@ async def _prompt(it: Session) -> None:
     await it.until_true(lambda: it.screen.lines[it.screen.cursor[0]] == ">")
 
 
-def _filled(rows: list[list[Cell]]) -> list[list[Cell]]:
+def _filled(lines: list[Text]) -> list[Text]:
     """Remove the blank lines at the end."""
-    return rows[: max(number for number, row in enumerate(rows, 1) if _text(row))]
+    return lines[: max(number for number, line in enumerate(lines, 1) if line.plain)]
 
 
-def _timeless(row: list[Cell]) -> list[Cell]:
-    """Replace each duration by the same one. Only narrow characters may precede a duration."""
-    for found in reversed(list(_TIMES.finditer(_text(row)))):
-        pen = row[found.start()][1]
-        row[found.start() : found.end()] = [(character, pen) for character in "12 ms"]
-    return row
-
-
-def _text(row: list[Cell]) -> str:
-    return "".join(text for text, _ in row).rstrip()
+def _timeless(line: Text) -> Text:
+    """Replace each duration by the same one."""
+    for found in reversed(list(_TIMES.finditer(line.plain))):
+        same = Text("12 ms", line.get_style_at_offset(_PLAIN, found.start()))
+        line = Text.assemble(line[: found.start()], same, line[found.end() :])
+    return line
 
 
 def made() -> dict[Path, str]:
     """Return the page with a new capture, and the picture."""
-    rows = trio.run(captured)
-    text = "".join(f"{_text(row)}\n" for row in rows)
+    lines = trio.run(captured)
+    text = "".join(f"{line.plain}\n" for line in lines)
     before = PAGE.read_text(encoding="utf-8")
     page = _CAPTURE.sub(lambda found: found[1] + text + found[2], before)
-    return {PAGE: page, PICTURE: picture([row[:_WIDTH] for row in rows], _ABOUT)}
+    return {PAGE: page, PICTURE: picture(lines, _ABOUT)}
 
 
 if __name__ == "__main__":

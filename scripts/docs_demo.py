@@ -5,18 +5,19 @@ the same shape: the same lines in the same order, and the same constant parts. T
 as terminal output, and the picture is generated only from the capture.
 """
 
+import io
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import trio
+from rich.console import Console
+from rich.text import Text
 
 from scripts.pseudo_terminal import in_terminal
-from scripts.screen import Cell, Screen
 from scripts.terminal_picture import picture
 
 ASSETS: Final = Path(__file__).parents[1] / "docs/assets"
@@ -45,7 +46,7 @@ _VARIES: Final = re.compile(
 
 async def captured() -> str:
     """Return terminal output that shows this demo halfway and at its end."""
-    halfway: list[list[Cell]] = []
+    halfway: list[Text] = []
     nearest = 2.0
     with trio.fail_after(_PATIENCE), tempfile.TemporaryDirectory() as home:
         environment = {
@@ -60,39 +61,20 @@ async def captured() -> str:
                 await it.read()
                 found = _UNDER_WAY.search(it.screen.text)
                 if found and (far := abs(int(found[1]) / int(found[2]) - 0.5)) < nearest:
-                    nearest, halfway = far, it.screen.cells
+                    nearest, halfway = far, it.screen.styled
             await it.end()
-            ended = it.screen.cells
-    rows = [[(character, "1") for character in _COMMAND], *_shown(halfway), [], *_shown(ended)]
-    return "".join(f"{_told(row)}\n" for row in rows)
-
-
-def _shown(cells: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-    """Remove blank lines and trailing blanks."""
-    rows = [list(row) for row in cells]
-    for row in rows:
-        while row and row[-1][0] == " ":
-            row.pop()
-    return [row for row in rows if row]
-
-
-def _told(row: Sequence[Cell]) -> str:
-    written, pen = "", ""
-    for text, wanted in row:
-        if wanted != pen:
-            written += ("\x1b[0m" if pen else "") + (f"\x1b[{wanted}m" if wanted else "")
-            pen = wanted
-        written += text
-    return written + ("\x1b[0m" if pen else "")
+            ended = it.screen.styled
+    written = io.StringIO()
+    console = Console(file=written, color_system="standard", force_terminal=True, width=_WIDTH)
+    console.print(_COMMAND, style="bold", highlight=False)
+    for line in (*filter(None, halfway), Text(), *filter(None, ended)):
+        console.print(line)
+    return written.getvalue()
 
 
 def drawn(capture: str) -> str:
     """Return the picture of a capture."""
-    screen = Screen(_WIDTH, capture.count("\n") + 1)
-    screen.feed(capture.replace("\n", "\r\n"))
-    rows = screen.cells[:-1]
-    width = max(len(row) for row in map(str.rstrip, screen.lines))
-    return picture([row[:width] for row in rows], _ABOUT)
+    return picture(map(Text.from_ansi, capture.splitlines()), _ABOUT)
 
 
 def shape(capture: str) -> str:

@@ -1,30 +1,49 @@
 """A terminal without a window: converts the output of a program to the text that a user would see.
 
-It supports the output of chats and line editors: text of any width, cursor movements, erasing, and
-requests for the cursor position, which it answers as terminals do. The style of each character is
-stored as its pen, which `terminal_picture` reads. Used by tests and for captures in the
-documentation.
+pyte emulates the terminal. The styled lines are objects of rich, which `terminal_picture` draws.
+Used by tests and for captures in the documentation.
 """
 
-import re
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
-import attrs
-from rich.cells import cell_len
+import pyte
+from rich.style import Style
+from rich.text import Text
 
-# Escape sequences: CSI with its arguments and final letter, OSC, and two-character sequences.
-_ESCAPE: Final = re.compile(
-    "\x1b(?:\\[([?>=]?)([0-9;]*)([A-Za-z])|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|([^\\[\\]]))"
-)
-_UNFINISHED: Final = re.compile("\x1b(?:\\[[?>=]?[0-9;]*|\\][^\x07\x1b]*\x1b?)?$")
-
-Cell: TypeAlias = tuple[str, str]
-"""A character and its pen: the codes for its color and weight, for example `1;31`."""
-_PLAIN: Final = 0
+_DIM: Final = 2
+_GREY: Final = 90
+# Introduces a color of the palette, whose number may be that of another style.
+_PALETTE: Final = 38
 
 
-@attrs.define(eq=False)
+class _Terminal(pyte.Screen):
+    """A screen that keeps the lines that scroll off, shows dim text, and answers requests."""
+
+    def __init__(self, width: int, height: int, answer: Callable[[str], object]) -> None:
+        super().__init__(width, height)
+        self.scrolled: list[str] = []
+        self._answer = answer
+
+    def row(self, number: int) -> str:
+        """Return the text of a line. The second cell of a wide character is empty."""
+        line = self.buffer[number]
+        return "".join(line[column].data for column in range(self.columns)).rstrip()
+
+    def index(self) -> None:
+        if self.cursor.y == self.lines - 1:
+            self.scrolled.append(self.row(0))
+        super().index()
+
+    def select_graphic_rendition(self, *codes: int) -> None:
+        if _PALETTE not in codes:
+            codes = tuple(_GREY if code == _DIM else code for code in codes)
+        super().select_graphic_rendition(*codes)
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
 class Screen:
     """A screen.
 
@@ -34,152 +53,56 @@ class Screen:
         answer: Called with the replies of the terminal.
 
     Attributes:
-        scrolled: The lines that have scrolled off the top of the screen.
+        height: The number of lines.
     """
 
-    width: int
-    height: int
-    answer: Callable[[str], object] = attrs.field(default=lambda _: None)
-    scrolled: list[str] = attrs.field(factory=list[str], init=False)
-    _cells: list[list[Cell]] = attrs.field(init=False)
-    _pen: str = attrs.field(default="", init=False)
-    _row: int = attrs.field(default=0, init=False)
-    _column: int = attrs.field(default=0, init=False)
-    _rest: str = attrs.field(default="", init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._cells = [self._blank() for _ in range(self.height)]
+    def __init__(
+        self, width: int, height: int, answer: Callable[[str], object] = lambda _: None
+    ) -> None:
+        self.height: int = height
+        self._terminal = _Terminal(width, height, answer)
+        self._stream = pyte.Stream(self._terminal)
 
     @property
     def text(self) -> str:
         """All lines, including scrolled ones, without trailing blanks."""
-        return "\n".join([*self.scrolled, *map(_line, self._cells)]).rstrip("\n")
+        return "\n".join([*self._terminal.scrolled, *self.lines]).rstrip("\n")
 
     @property
     def lines(self) -> list[str]:
         """The lines on the screen."""
-        return [_line(row) for row in self._cells]
+        return [self._terminal.row(number) for number in range(self.height)]
 
     @property
-    def cells(self) -> list[list[Cell]]:
-        """The cells of the lines on the screen. The second cell of a wide character is empty."""
-        return [list(row) for row in self._cells]
+    def styled(self) -> list[Text]:
+        """The lines on the screen with their styles."""
+        return [self._styled(number) for number in range(self.height)]
 
     @property
     def cursor(self) -> tuple[int, int]:
         """The line and column of the cursor, from 0."""
-        return self._row, self._column
+        return self._terminal.cursor.y, self._terminal.cursor.x
 
     def feed(self, written: str) -> None:
         """Process output. A sequence may be split between calls."""
-        text = self._rest + written
-        self._rest = ""
-        at = 0
-        while at < len(text):
-            if text[at] != "\x1b":
-                self._show(text[at])
-                at += 1
-                continue
-            found = _ESCAPE.match(text, at)
-            if found is None:
-                if _UNFINISHED.match(text, at):
-                    self._rest = text[at:]
-                    return
-                at += 1
-                continue
-            if found[3]:
-                self._obey(found[1], [int(n or 0) for n in found[2].split(";")], found[3])
-            at = found.end()
+        self._stream.feed(written)
 
-    def _show(self, character: str) -> None:
-        match character:
-            case "\r":
-                self._column = 0
-            case "\n":
-                self._line_feed()
-            case "\b":
-                self._column = max(0, self._column - 1)
-            case _ if character < " ":
-                pass
-            case _:
-                self._put(character)
-
-    def _put(self, character: str) -> None:
-        size = cell_len(character)
-        if size == 0:
-            if self._column:
-                text, pen = self._cells[self._row][self._column - 1]
-                self._cells[self._row][self._column - 1] = text + character, pen
-            return
-        if self._column + size > self.width:
-            self._column = 0
-            self._line_feed()
-        row = self._cells[self._row]
-        row[self._column] = character, self._pen
-        # The second cell of a wide character.
-        row[self._column + 1 : self._column + size] = [("", self._pen)] * (size - 1)
-        self._column += size
-
-    def _line_feed(self) -> None:
-        if self._row < self.height - 1:
-            self._row += 1
-            return
-        self.scrolled.append(_line(self._cells.pop(0)))
-        self._cells.append(self._blank())
-
-    def _obey(self, private: str, numbers: list[int], letter: str) -> None:
-        count = max(numbers[0], 1)
-        match letter:
-            case _ if private:
-                pass
-            case "A":
-                self._row = max(0, self._row - count)
-            case "B":
-                self._row = min(self.height - 1, self._row + count)
-            case "C":
-                self._column = min(self.width - 1, self._column + count)
-            case "D":
-                self._column = max(0, min(self._column, self.width - 1) - count)
-            case "G":
-                self._column = count - 1
-            case "H":
-                second = numbers[1] if len(numbers) > 1 else 1
-                self._row, self._column = count - 1, max(second, 1) - 1
-            case "J":
-                self._erase_below(numbers[0])
-            case "K":
-                self._erase_line(numbers[0])
-            case "m":
-                self._take_pen(numbers)
-            case "n":
-                column = min(self._column, self.width - 1)
-                self.answer(f"\x1b[{self._row + 1};{column + 1}R")
-            case _:
-                pass
-
-    def _take_pen(self, numbers: list[int]) -> None:
-        for number in numbers:
-            self._pen = "" if number == _PLAIN else f"{self._pen};{number}".removeprefix(";")
-
-    def _erase_below(self, how: int) -> None:
-        if how == 0:
-            self._erase_line(0)
-            first = self._row + 1
-        else:
-            first = 0
-        for row in range(first, self.height):
-            self._cells[row] = self._blank()
-
-    def _erase_line(self, how: int) -> None:
-        row = self._cells[self._row]
-        # After a character in the last column, the cursor is still there: erase that character.
-        start = 0 if how else min(self._column, self.width - 1)
-        end = self._column + 1 if how == 1 else self.width
-        row[start:end] = [(" ", "")] * (end - start)
-
-    def _blank(self) -> list[Cell]:
-        return [(" ", "")] * self.width
+    def _styled(self, number: int) -> Text:
+        line = self._terminal.buffer[number]
+        text = Text()
+        for column in range(self._terminal.columns):
+            cell = line[column]
+            text.append(
+                cell.data, Style(color=_color(cell.fg), bold=cell.bold, italic=cell.italics)
+            )
+        text.rstrip()
+        return text
 
 
-def _line(row: list[Cell]) -> str:
-    return "".join(text for text, _ in row).rstrip()
+def _color(name: str) -> str | None:
+    """Return the name that rich has for a color of pyte."""
+    if name == "default":
+        return None
+    if all(digit in "0123456789abcdef" for digit in name):
+        return f"#{name}"
+    return name.replace("brown", "yellow").replace("bright", "bright_")

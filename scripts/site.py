@@ -124,6 +124,7 @@ PAGES: Final = (
         ("agent_actors.hooks.builtin",),
         ("agent_actors.audit.AuditFile",),
     ),
+    ApiPage("logs", "Logging", "Add the ids of runs to log records.", ("agent_actors.logs",)),
     ApiPage(
         "permissions", "Permissions", "Decide which calls may run.", ("agent_actors.permissions",)
     ),

@@ -39,6 +39,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("default"))
+# The first pass of `make mutation`; the second uses the default.
+settings.register_profile("mutation", settings.get_profile("default"), max_examples=10)
 settings.register_profile(
     "deep",
     derandomize=False,

@@ -11,20 +11,27 @@ from agent_actors import errors
 from agent_actors.errors import (
     ActorCrashed,
     AgentError,
+    CallClosed,
     ConfigError,
     DeadlineKind,
     HookError,
     MessageError,
+    OutputError,
     ProviderDeadlineError,
     ProviderInBandError,
     ProviderStatusError,
+    QuestionClosed,
     ReaderStalled,
     RunDeadlineExceeded,
     RuntimeClosed,
     RuntimeShutdown,
     SessionBusy,
+    SessionExists,
     SessionFenced,
+    SessionStoreError,
+    SessionUnknown,
     ToolArgumentsError,
+    TurnLimitReached,
     UnknownEventTypeError,
 )
 
@@ -113,6 +120,57 @@ def test_every_error_says_what_it_is() -> None:
             "session 's': run r is using it; an ancestor holds it",
             {},
         ),
+        (
+            ProviderStatusError(
+                endpoint="http://e", status=400, body_message="no", headers={}, hint="try b"
+            ),
+            "http://e: HTTP 400: no (try b)",
+            {"hint": "try b"},
+        ),
+        (
+            CallClosed("c", session_id="s"),
+            (
+                "session 's': call 'c' does not accept a result: it has one already, its tool runs "
+                "in the runtime, or it does not exist"
+            ),
+            {"call_id": "c", "session_id": "s"},
+        ),
+        (SessionUnknown("s"), "session 's': no session has this id", {"session_id": "s"}),
+        (
+            SessionExists("s"),
+            (
+                "session 's': a session with this id exists already; choose another id, or delete "
+                "the session first"
+            ),
+            {"session_id": "s"},
+        ),
+        (SessionStoreError("no store", session_id=""), "no store", {"session_id": ""}),
+        (
+            OutputError("not an int", stop_reason="completed", text="x", messages=("m",)),
+            "the run ended with 'completed' and has no output: not an int",
+            {
+                "fault": "not an int",
+                "stop_reason": "completed",
+                "text": "x",
+                "messages": ("m",),
+            },
+        ),
+        (
+            QuestionClosed("q"),
+            (
+                "question 'q' is not open: it was answered, it timed out, its run ended, or it "
+                "does not exist"
+            ),
+            {"question_id": "q"},
+        ),
+        (
+            TurnLimitReached(3),
+            (
+                "the client has used its 3 turns (option max_turns); raise or remove the limit, or "
+                "use a new client"
+            ),
+            {"max_turns": 3},
+        ),
         (SessionFenced("stale", session_id="s"), "session 's': stale", {"session_id": "s"}),
         (
             HookError("raised", hook="audit", phase="before_tool"),
@@ -169,3 +227,14 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
 def test_unsent_request_says_so() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
     assert str(error) == "http://e: not sent: the endpoint has refused all requests for 300 s"
+
+
+def test_hints_are_added_once() -> None:
+    plain = ProviderInBandError("overloaded", endpoint="http://e")
+    status = ProviderStatusError(endpoint="e", status=404, body_message="no", headers={})
+    for error in (plain, status):
+        for hint in ("try later", "or elsewhere", "try later"):
+            error.add_hint(hint)
+    assert str(plain) == "http://e: overloaded (try later) (or elsewhere)"
+    assert str(status) == "e: HTTP 404: no (try later) (or elsewhere)"
+    assert status.hint == "try later; or elsewhere"

@@ -45,6 +45,11 @@ class AdmissionQueue:
         return self._pace.answers
 
     @property
+    def is_open(self) -> bool:
+        """True if a request that enters now does not wait."""
+        return self._pace.is_open and not self._refused and not self._others
+
+    @property
     def waiting(self) -> int:
         """Number of tasks in the queue."""
         return len(self._refused) + len(self._others)
@@ -61,7 +66,7 @@ class AdmissionQueue:
 
         Cancellation: safe; a cancelled wait holds nothing.
         """
-        if self._pace.is_open and not self._refused and not self._others:
+        if self.is_open:
             return self._begin()
         task = trio.lowlevel.current_task()
         queue = self._refused if first else self._others

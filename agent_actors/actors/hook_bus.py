@@ -21,7 +21,7 @@ from agent_actors.actors.subscriber_queue import Gap, Overflow, SubscriberQueue
 from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, raise_interrupt
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
@@ -43,7 +43,7 @@ READ_PAUSE: Final = 1.0
 
 _OVERFLOWS: Final = ("drop_oldest", "close", "reread")
 
-_log: Final = logging.getLogger("agent_actors.hook_bus")
+_LOG: Final = logging.getLogger(__name__)
 
 
 @attrs.frozen(kw_only=True)
@@ -258,7 +258,7 @@ class Subscription:
                     self._reread += 1
                     await self._deliver_one(record)
         except AgentError as error:
-            _log.error("a subscription ends because its log cannot be read: %s", error)
+            _LOG.error("a subscription ends because its log cannot be read: %s", error)
             self.failure = error
             self._backlog.clear()
             self._end("log")
@@ -269,7 +269,7 @@ class Subscription:
             try:
                 return await self._read(gap.session_id, gap.after)
             except AgentError as error:
-                _log.warning("reading the log failed, retrying in %g s: %s", READ_PAUSE, error)
+                _LOG.warning("reading the log failed, retrying in %g s: %s", READ_PAUSE, error)
             await trio.sleep(READ_PAUSE)
         return await self._read(gap.session_id, gap.after)
 
@@ -277,9 +277,9 @@ class Subscription:
         try:
             with trio.move_on_after(self._timeout) as deadline:
                 await await_unprotected(self._handler, event)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # noqa: BLE001 - harms only its own subscription
+        except BaseException as error:  # harms only its own subscription
+            if is_cancellation(error):
+                raise
             self._failed += 1
             rest = self._take_interrupt(error)
             if rest is None:
@@ -287,11 +287,11 @@ class Subscription:
             stop = find_exit_request(rest)
             if stop is not None:
                 raise stop from None
-            _log.exception("an observer raised on %s", event.type)
+            _LOG.exception("an observer raised on %s", event.type)
             return
         if deadline.cancelled_caught:
             self._failed += 1
-            _log.error("an observer exceeded its timeout of %g s on %s", self._timeout, event.type)
+            _LOG.error("an observer exceeded its timeout of %g s on %s", self._timeout, event.type)
         else:
             self._delivered += 1
 

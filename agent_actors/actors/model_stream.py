@@ -8,11 +8,12 @@ runs or sessions. The provider calls the sink in the task that reads the network
 crosses no task on its way to the reader's mailbox.
 """
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import attrs
 import trio
@@ -38,11 +39,23 @@ from agent_actors.domain.model import (
     UsageDelta,
 )
 from agent_actors.domain.usage import Usage
-from agent_actors.errors import ProviderDeadlineError, ProviderError
+from agent_actors.errors import (
+    ProviderDeadlineError,
+    ProviderError,
+    ProviderInBandError,
+    ProviderStatusError,
+)
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
 from agent_actors.protocol.rate_control import RateStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
+
+_LOG: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Characters of an endpoint's error code that a log shows.
+_CODE_SHOWN: Final = 100
 
 # Streams of one endpoint that may be live at once; further requests wait in a queue.
 MAX_LIVE_STREAMS: Final = 1000
@@ -247,6 +260,9 @@ class ModelStream:
             self._slots.release()
 
     async def _turn(self, which: Try) -> Ticket:
+        if not self._line.is_open and _LOG.isEnabledFor(logging.DEBUG):
+            waiting = self._line.waiting
+            _LOG.debug("%s: request number %d in the queue", self.provider.name, waiting + 1)
         try:
             return await self._line.enter(first=which.retry, patience=which.patience)
         except EndpointRefusing:
@@ -267,21 +283,47 @@ class ModelStream:
         self._count_attempt()
         self._retries += which.retry
         self._fallbacks += which.fallback
+        began = trio.current_time()
+        if _LOG.isEnabledFor(logging.DEBUG):
+            kind = "retry" if which.retry else "fallback" if which.fallback else "attempt"
+            _LOG.debug("%s: %s with model %s", self.provider.name, kind, request.settings.model)
         try:
             answer = await self._watched(request, sink, deadlines, ticket)
         except ProviderError as error:
             self._failures += 1
+            self._note_end(describe_failure, error, began)
             verdict = judge(error, now=self._wall_clock())
             if verdict.refused:
                 self._refusal = str(error)
                 self._line.refused(ticket, min(verdict.after or 0.0, LONGEST_PAUSE))
+                self._note_pace()
             raise
-        except Exception:
+        except Exception as error:
             self._failures += 1
+            self._note_end(describe_failure, error, began)
             raise
         self._line.answered(ticket)  # if the response had no content to show
         self._budget.earn()
+        self._note_end(_describe_response, answer, began)
         return answer
+
+    def _note_end(self, describe: Callable[[T], str], outcome: T, began: float) -> None:
+        if _LOG.isEnabledFor(logging.DEBUG):
+            seconds = trio.current_time() - began
+            _LOG.debug("%s: %s after %.3f s", self.provider.name, describe(outcome), seconds)
+
+    def _note_pace(self) -> None:
+        if _LOG.isEnabledFor(logging.DEBUG):
+            pace = self._line.statistics()
+            _LOG.debug(
+                "%s: refusal %d; at most %.1f requests without a response and %.1f responses at "
+                "once, and none for %.3f s",
+                self.provider.name,
+                pace.refusals,
+                pace.window,
+                pace.ceiling,
+                pace.paused_until - trio.current_time(),
+            )
 
     def _count_attempt(self) -> None:
         self._attempts += 1
@@ -302,3 +344,21 @@ class ModelStream:
         raise ProviderDeadlineError(
             endpoint=self.provider.name, kind=watch.expired, seconds=watch.seconds()
         )
+
+
+def describe_failure(error: Exception) -> str:
+    """Describe a failure for a log, without its message, which may repeat parts of a prompt."""
+    kind = type(error).__name__
+    match error:
+        case ProviderStatusError(status=status):
+            return f"{kind} {status}"
+        case ProviderInBandError(code=code) if code:
+            return f"{kind} {code[:_CODE_SHOWN]}"
+        case ProviderDeadlineError(kind=deadline):
+            return f"{kind} {deadline}"
+        case _:
+            return kind
+
+
+def _describe_response(response: ModelCompleted) -> str:
+    return f"response with {len(response.blocks)} blocks ({response.finish_reason})"

@@ -1,15 +1,21 @@
-"""The relations between runs: ancestors of a run, and slots that a call lends to its child runs.
+"""The relations between runs: ancestors, waits for sessions, and slots lent to child runs.
 
-Every task and thread that a tool starts inherits two context variables: the current run, and the
-current tool call. A call that waits for a child run does no work of its own meanwhile. It releases
-its slots, so that nested runs under one limit cannot starve each other. It acquires the slots
-again, ahead of other waiters, before it continues.
+Every trio task and trio thread that a tool starts inherits two context variables: the current run,
+and the current tool call. A call that waits for a child run does no work of its own meanwhile. It
+releases its slots, so that nested runs under one limit cannot starve each other. It acquires the
+slots again, ahead of other waiters, before it continues.
+
+A child run may wait for a session that another run holds. If that run waits, through child runs of
+its own, for a session of an ancestor of the first child, none of them can continue. Therefore every
+such wait is noted at the ancestors of the run that waits, and `find_wait_cycle` finds the cycle.
+The nodes are shared by all runtimes of the process, so a cycle may span several runtimes.
 """
 
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from itertools import islice
 from types import TracebackType
-from typing import Final
+from typing import Final, Self
 
 import attrs
 import trio
@@ -29,6 +35,7 @@ class RunNode:
         parent: The run whose tool started this run; None for a root run.
         call: The call of the parent that started this run; None for a root run, or if a hook did.
         home: The trio run in which the run takes place; None until the run begins.
+        waits: The waits for sessions of all runs below this run.
     """
 
     session_id: str
@@ -37,6 +44,8 @@ class RunNode:
     parent: "RunNode | None" = None
     call: "CallSlots | None" = None
     home: Home | None = attrs.field(default=None, init=False)
+    # Usually empty; a set would take 200 bytes of every run.
+    waits: "list[SessionWait]" = attrs.field(factory=list["SessionWait"], init=False)
 
     def lineage(self) -> "Iterator[RunNode]":
         """Yield this run and its ancestors, from the inside out."""
@@ -69,10 +78,12 @@ class CallSlots:
     Attributes:
         call_id: The id of the call.
         scope: The scope with the call's deadline, once the call runs; None if it has no deadline.
+        ended: True if the call has an outcome. A run that it started may still be alive.
     """
 
     call_id: str
     scope: trio.CancelScope | None = attrs.field(default=None, init=False)
+    ended: bool = attrs.field(default=False, init=False)
     # Created on demand: few calls start a run in which a question is asked.
     _deadline: PausableDeadline | None = attrs.field(default=None, init=False)
     _held: list[tuple[FairLimiter, str | None]] = attrs.field(
@@ -160,6 +171,68 @@ class CallSlots:
     def _give_back(self) -> None:
         for slots, key in reversed(self._held):
             slots.release(key)
+
+
+@attrs.frozen(eq=False)
+class SessionWait:
+    """The wait of one run for a session that another run holds; use it with `with`.
+
+    Attributes:
+        node: The run that waits.
+        session_id: The session.
+        holder: Returns the run that holds the session; None if that is not known.
+    """
+
+    node: RunNode
+    session_id: str
+    holder: Callable[[], RunNode | None]
+
+    def __enter__(self) -> Self:
+        for ancestor in self._ancestors():
+            ancestor.waits.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for ancestor in self._ancestors():
+            ancestor.waits.remove(self)
+
+    def blocks(self, run: RunNode) -> bool:
+        """Return whether a run cannot end before this wait does.
+
+        It cannot if it is an ancestor of the run that waits. A call that has ended waits for no
+        run that it started.
+        """
+        node = self.node
+        while node is not run:
+            if node.parent is None or (node.call is not None and node.call.ended):
+                return False
+            node = node.parent
+        return True
+
+    def _ancestors(self) -> Iterator[RunNode]:
+        return islice(self.node.lineage(), 1, None)
+
+
+def find_wait_cycle(wait: SessionWait) -> tuple[str, ...]:
+    """Return the sessions of the cycle that a wait closes; empty if there is none.
+
+    Each session waits for the next one. The first and the last are the same session.
+    """
+    # Depth first. Each entry is the wait to follow, and the sessions that lead to it.
+    paths: list[tuple[SessionWait, tuple[str, ...]]] = [(wait, (wait.session_id,))]
+    seen: set[RunNode] = set()
+    while paths:
+        last, path = paths.pop()
+        holder = last.holder()
+        if holder is None or holder in seen:
+            continue
+        if wait.blocks(holder):
+            return (holder.session_id, *path)
+        seen.add(holder)
+        # A copy, because a run in another thread may begin or end a wait meanwhile.
+        below = (one for one in tuple(holder.waits) if one.blocks(holder))
+        paths += [(one, (*path, one.session_id)) for one in below]
+    return ()
 
 
 current_run: Final[ContextVar[RunNode | None]] = ContextVar("agent_actors_run", default=None)

@@ -28,6 +28,7 @@ class CachedSession:
         dirty: True if the outcome of an append is unknown.
         last_used: Time of the last use, by trio's clock.
         noted: The metadata that was last recorded in this process; None if there is none.
+        announced: True if subscribers were notified that the session is open.
         noting: The metadata to record with the next commit; None if there is none.
     """
 
@@ -36,6 +37,7 @@ class CachedSession:
     users: int = 0
     dirty: bool = False
     last_used: float = 0.0
+    announced: bool = False
     noted: dict[str, JsonValue] | None = None
     noting: dict[str, JsonValue] | None = None
     # Distinguishes the last record from a record of another log with the same `seq`.

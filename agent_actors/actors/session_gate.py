@@ -1,28 +1,40 @@
 """SessionGate: at most one run per session.
 
-The gate owns, per session, the holder and the waiters. It knows of a run only its id and how to
-stop it. An uncontended acquire is synchronous. If the session is held, the policy of the second run
-decides. `reject` raises. All other policies wait in one bounded queue, which is first come, first
-served, except for one rule: runs that stop the holder (`interrupt`, `rollback`) are ahead of runs
-that wait for it (`queue`, `steer`). If such an interrupting run is queued behind a new holder, the
-new holder is stopped immediately. The most recent request therefore wins, and the prompts of the
-earlier runs stay in the history. The gate does not know about input for a running holder (`steer`).
+The gate owns, per session, the holder and the waiters. It knows of a run only its id, its place in
+the tree of runs, and how to stop it. An uncontended acquire is synchronous. If the session is held,
+the policy of the second run decides. `reject` raises. All other policies wait in one bounded queue,
+which is first come, first served, except for one rule: runs that stop the holder (`interrupt`,
+`rollback`) are ahead of runs that wait for it (`queue`, `steer`). If such an interrupting run is
+queued behind a new holder that interrupts, too, the new holder is stopped immediately. The most
+recent request therefore wins, and the prompts of the earlier runs stay in the history. The gate
+does not know about input for a running holder (`steer`).
+
+Callers that interrupt again and again cannot keep a waiting run from its turn: at most
+`MAX_OVERTAKES` interrupting runs that arrived later go ahead of the first waiting run. The
+interrupting runs that are queued behind it wait for its end; only a run that arrives later, or a
+caller, stops it.
 
 Every lease has a fencing number from one counter per runtime, so that a store can refuse a writer
 whose lease has passed to another run. An entry with a holder or a waiter is never dropped; an entry
 with neither is removed immediately.
 """
 
+import logging
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Literal, Self, TypeAlias
 
 import attrs
 import trio
 
+from agent_actors.actors.run_tree import RunNode, SessionWait, find_wait_cycle
 from agent_actors.domain.run import CancelReason
 from agent_actors.errors import SessionBusy
 from agent_actors.kernel.actor_loop import Owner
+
+_LOG: Final = logging.getLogger(__name__)
 
 OnBusy: TypeAlias = Literal["reject", "queue", "interrupt", "rollback", "steer"]
 
@@ -35,6 +47,9 @@ _STOPS: Final[Mapping[OnBusy, CancelReason]] = MappingProxyType(
 Stop: TypeAlias = Callable[[CancelReason, str], None]
 # Notifies a waiter of its position, from 1, and of the holder's run id; synchronous.
 Moved: TypeAlias = Callable[[int, str], None]
+
+# The number of later interrupting runs that may go ahead of the first run that waits.
+MAX_OVERTAKES: Final = 8
 
 # Further runs are rejected immediately, so that they do not pile up behind a run.
 QUEUE_CAPACITY: Final = 100
@@ -65,6 +80,7 @@ class Lease:
         session_id: The session.
         run_id: The run that holds the lease.
         fence: A number that grows with every lease of the runtime.
+        node: The run in the tree of runs; None if the lease is not for a run.
     """
 
     session_id: str
@@ -72,6 +88,7 @@ class Lease:
     fence: int
     _gate: "SessionGate"
     _stop: Stop | None = None
+    node: RunNode | None = None
     _released: bool = attrs.field(default=False, init=False)
 
     def release(self) -> None:
@@ -98,14 +115,55 @@ class _Waiter:
     stops: CancelReason | None
     stop: Stop | None
     moved: Moved | None
+    node: RunNode | None
     granted: trio.Event = attrs.field(factory=trio.Event)
     lease: Lease | None = None
+    # The number of the waiter among all waiters of its session, from 1.
+    arrival: int = 0
 
 
 @attrs.define(eq=False)
 class _Entry:
     holder: Lease
-    waiters: list[_Waiter] = attrs.field(factory=list[_Waiter])
+    # Runs that stop the holder, and runs that wait for it; each in the order of their arrival.
+    stoppers: list[_Waiter] = attrs.field(factory=list[_Waiter])
+    others: list[_Waiter] = attrs.field(factory=list[_Waiter])
+    arrivals: int = 0
+    # The number of later stoppers that have gone ahead of the first of `others`.
+    overtakes: int = 0
+
+    def join(self, waiter: _Waiter) -> None:
+        self.arrivals += 1
+        waiter.arrival = self.arrivals
+        (self.others if waiter.stops is None else self.stoppers).append(waiter)
+
+    def leave(self, waiter: _Waiter) -> None:
+        if waiter.stops is not None:
+            self.stoppers.remove(waiter)
+            return
+        if waiter is self.others[0]:
+            self.overtakes = 0
+        self.others.remove(waiter)
+
+    def waiters(self) -> list[_Waiter]:
+        """Return the waiters in the order in which they acquire the session, as of now."""
+        order: list[_Waiter] = []
+        stoppers, overtakes = deque(self.stoppers), self.overtakes
+        for other in self.others:
+            while stoppers and (stoppers[0].arrival < other.arrival or overtakes < MAX_OVERTAKES):
+                overtakes += stoppers[0].arrival > other.arrival
+                order.append(stoppers.popleft())
+            order.append(other)
+            overtakes = 0
+        return [*order, *stoppers]
+
+    def pop(self) -> _Waiter:
+        """Remove and return the next waiter."""
+        waiter = self.waiters()[0]
+        self.leave(waiter)
+        if waiter.stops is not None and self.others:
+            self.overtakes += waiter.arrival > self.others[0].arrival
+        return waiter
 
 
 class SessionGate:
@@ -145,6 +203,7 @@ class SessionGate:
         *,
         ancestors: Collection[str] = (),
         stop: Stop | None = None,
+        node: RunNode | None = None,
     ) -> Lease:
         """Acquire the session if it is free.
 
@@ -153,6 +212,7 @@ class SessionGate:
             run_id: The run that acquires it.
             ancestors: The sessions that the run's ancestors hold.
             stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
+            node: The run in the tree of runs; None if the lease is not for a run.
 
         Raises:
             SessionBusy: Another run holds the session; the error names it.
@@ -160,7 +220,7 @@ class SessionGate:
         entry = self._entries.get(session_id)
         if entry is not None:
             raise self._busy(session_id, entry, ancestors)
-        lease = self._grant(session_id, run_id, stop)
+        lease = self._grant(session_id, run_id, stop, node)
         self._entries[session_id] = _Entry(lease)
         return lease
 
@@ -173,6 +233,7 @@ class SessionGate:
         ancestors: Collection[str] = (),
         stop: Stop | None = None,
         moved: Moved | None = None,
+        node: RunNode | None = None,
     ) -> Lease:
         """Acquire the session; if it is held, follow the policy.
 
@@ -186,34 +247,46 @@ class SessionGate:
             stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
             moved: Called with the position in the queue, at first and after every change; None for
                 no notification.
+            node: The run in the tree of runs; None if the lease is not for a run.
 
         Raises:
             SessionBusy: The session is held, and the policy, the ancestry or the length of the
-                queue forbids to wait.
+                queue forbids to wait; or the runs would wait for each other, directly or through
+                runs of further sessions. A run that stops the holder ends such a cycle.
 
         Cancellation: safe; a lease that was granted in the same tick as the cancellation is
             returned. A holder that was asked to end still ends.
         """
         entry = self._entries.get(session_id)
         if entry is None or on_busy == "reject" or session_id in ancestors:
-            return self.acquire_nowait(session_id, run_id, ancestors=ancestors, stop=stop)
-        if len(entry.waiters) >= self._queue_capacity:
+            return self.acquire_nowait(
+                session_id, run_id, ancestors=ancestors, stop=stop, node=node
+            )
+        waiting = len(entry.stoppers) + len(entry.others)
+        if waiting >= self._queue_capacity:
             self._rejected += 1
             raise SessionBusy(
                 session_id=session_id,
                 run_id=entry.holder.run_id,
-                reason=f"and {len(entry.waiters)} runs already wait; try again later",
+                reason=f"and {waiting} runs already wait; try again later",
             )
-        waiter = _Waiter(run_id, _STOPS.get(on_busy), stop, moved)
-        place = len(entry.waiters)
-        if waiter.stops is not None:
-            place = sum(1 for other in entry.waiters if other.stops is not None)
-        entry.waiters.insert(place, waiter)
+        waiter = _Waiter(run_id, _STOPS.get(on_busy), stop, moved, node)
+        if node is None:
+            return await self._queue_up(session_id, entry, waiter)
+        with SessionWait(node, session_id, partial(self._holding_run, session_id)) as wait:
+            cycle = () if waiter.stops is not None else find_wait_cycle(wait)
+            if cycle:
+                raise self._deadlock(session_id, entry, cycle)
+            return await self._queue_up(session_id, entry, waiter)
+
+    async def _queue_up(self, session_id: str, entry: _Entry, waiter: _Waiter) -> Lease:
+        entry.join(waiter)
         self._waiting += 1
+        _note(session_id, waiter.run_id, "waits for run %s", entry.holder.run_id)
         try:
             if waiter.stops is not None:
                 self._tell_stop(entry.holder, waiter.stops)
-            _tell_places(entry, place)
+            _tell_places(entry, entry.waiters().index(waiter))
             return await self.owner.ask(lambda: self._wait_for(waiter))
         except BaseException:
             self._withdraw(session_id, waiter)
@@ -247,15 +320,20 @@ class SessionGate:
     def release_to_next(self, session_id: str) -> None:
         """Grant the session to the next waiter, after its holder is done. For `Lease.release`."""
         entry = self._entries[session_id]
-        if not entry.waiters:
+        _note(session_id, entry.holder.run_id, "released the lease")
+        if not entry.stoppers and not entry.others:
             del self._entries[session_id]
             return
-        waiter = entry.waiters.pop(0)
+        waiter = entry.pop()
         self._waiting -= 1
-        entry.holder = waiter.lease = self._grant(session_id, waiter.run_id, waiter.stop)
+        entry.holder = waiter.lease = self._grant(
+            session_id, waiter.run_id, waiter.stop, waiter.node
+        )
         waiter.granted.set()
-        if entry.waiters and entry.waiters[0].stops is not None:
-            self._tell_stop(waiter.lease, entry.waiters[0].stops)
+        # A run that was overtaken too often must not be stopped by the runs that overtook it next.
+        stops = entry.stoppers[0].stops if entry.stoppers else None
+        if waiter.stops is not None and stops is not None:
+            self._tell_stop(waiter.lease, stops)
         _tell_places(entry, 0)
 
     def statistics(self) -> GateStatistics:
@@ -277,19 +355,39 @@ class SessionGate:
             waiter.lease.release()
         else:
             entry = self._entries[session_id]
-            place = entry.waiters.index(waiter)
-            del entry.waiters[place]
+            place = entry.waiters().index(waiter)
+            entry.leave(waiter)
             self._waiting -= 1
             _tell_places(entry, place)
 
     def _tell_stop(self, holder: Lease, reason: CancelReason, why: str = "") -> None:
         self._stopped += 1
+        _note(holder.session_id, holder.run_id, "is asked to stop (%s)", reason.value)
         holder.stop(reason, why)
 
-    def _grant(self, session_id: str, run_id: str, stop: Stop | None) -> Lease:
-        lease = Lease(session_id, run_id, self._next_fence, self, stop)
+    def _grant(
+        self, session_id: str, run_id: str, stop: Stop | None, node: RunNode | None
+    ) -> Lease:
+        lease = Lease(session_id, run_id, self._next_fence, self, stop, node)
         self._next_fence += 1
+        _note(session_id, run_id, "holds the lease with fence %d", lease.fence)
         return lease
+
+    def _holding_run(self, session_id: str) -> RunNode | None:
+        entry = self._entries.get(session_id)
+        return entry.holder.node if entry else None
+
+    def _deadlock(self, session_id: str, entry: _Entry, cycle: tuple[str, ...]) -> SessionBusy:
+        self._rejected += 1
+        sessions = " -> ".join(map(repr, cycle))
+        return SessionBusy(
+            session_id=session_id,
+            run_id=entry.holder.run_id,
+            reason=(
+                f"waiting for it would deadlock, because each of these sessions waits for the next:"
+                f" {sessions}; use another session, or on_busy='interrupt'"
+            ),
+        )
 
     def _busy(self, session_id: str, entry: _Entry, ancestors: Collection[str]) -> SessionBusy:
         self._rejected += 1
@@ -301,8 +399,15 @@ class SessionGate:
         return SessionBusy(session_id=session_id, run_id=entry.holder.run_id, reason=reason)
 
 
+def _note(session_id: str, run_id: str, message: str, *values: object) -> None:
+    """Log an event of a lease. It may concern another run than the current code."""
+    if _LOG.isEnabledFor(logging.DEBUG):
+        ids = {"session_id": session_id, "run_id": run_id}
+        _LOG.debug(f"session %s: run %s {message}", session_id, run_id, *values, extra=ids)
+
+
 def _tell_places(entry: _Entry, first: int) -> None:
     """Notify the waiters from this position on, counted from 0, of their positions."""
-    for place, waiter in enumerate(entry.waiters[first:], first + 1):
+    for place, waiter in enumerate(entry.waiters()[first:], first + 1):
         if waiter.moved is not None:
             waiter.moved(place, entry.holder.run_id)

@@ -13,6 +13,7 @@ A store that never waits (`InstantStore`) is read and written in the caller's ta
 be grouped, withdrawn or timed out, and another task would cost more than everything else.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -44,6 +45,8 @@ from agent_actors.kernel.actor_loop import MAILBOX_CAPACITY, Owner
 from agent_actors.kernel.mailbox import Mailbox, MailboxStatistics
 from agent_actors.kernel.request import Request
 from agent_actors.sessions import SessionState
+
+_LOG: Final = logging.getLogger(__name__)
 
 # Sessions in memory. A session costs about a kilobyte in addition to its records.
 MAX_SESSIONS: Final = 1000
@@ -118,6 +121,11 @@ class OpenSession:
         for, and a successful commit returns.
         """
         return await self._log.append(self._loaded, self._fence, scope, drafts)
+
+    def announce(self) -> bool:
+        """Return True once per opening of the session in this runtime: to the first caller."""
+        first, self._loaded.announced = not self._loaded.announced, True
+        return first
 
     def note(self, metadata: dict[str, JsonValue]) -> None:
         """Record these metadata keys with the next commit, if they have changed."""
@@ -424,6 +432,10 @@ class SessionLog:
         del self._loaded[loaded.session_id]
         self._store.evicted(loaded.session_id)
         self._on_evicted(loaded.session_id)
+        if _LOG.isEnabledFor(logging.DEBUG):
+            # The current code may belong to a run of another session.
+            about = {"session_id": loaded.session_id}
+            _LOG.debug("session %s leaves the memory", loaded.session_id, extra=about)
         self._evicted += 1
 
     async def _sweep(self) -> None:

@@ -17,6 +17,7 @@ Sync handlers run in threads. With `on_cancel="join"` the call ends when the thr
 threads are the only exception to the rule that nothing of a run is alive after the run.
 """
 
+import logging
 import math
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,17 +32,21 @@ import trio
 from agent_actors.actors.run_tree import CallSlots, current_call
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder
-from agent_actors.domain.json import JsonValue, copy_json
+from agent_actors.domain.json import JsonValue, copy_json, copy_object
 from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.kernel.actor_loop import Owner
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.kernel.request import Request
 from agent_actors.kernel.shared_exclusive_lock import SharedExclusiveLock
 from agent_actors.tools import Tool, ToolOutput
+from agent_actors.tools.output import converts_fast
+from agent_actors.tools.tool import ToolValidator
+
+_log: Final = logging.getLogger(__name__)
 
 # Tool slots. The limit per run keeps one fan-out of hundreds of calls from delaying other runs.
 TOOLS_PER_RUN: Final = 16
@@ -95,6 +100,18 @@ class ToolGuard(Protocol):
         ...
 
 
+class ResultCutter(Protocol):
+    """Cuts the results of a run that are too long."""
+
+    def fits(self, output: ToolOutput) -> bool:
+        """Return whether an output is certainly short enough."""
+        ...
+
+    async def cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
+        """Return an output that is short enough, and the size of the complete text if it is cut."""
+        ...
+
+
 @attrs.frozen(eq=False)
 class RunTools:
     """The common properties of the calls of one run.
@@ -107,7 +124,9 @@ class RunTools:
         on_progress: Receives a call's id, its tool's name and the reported progress, in any thread.
         on_record: Receives an event that a call records, and the call's id, in any thread.
         timeout: Seconds for a call whose tool has no timeout of its own.
+        validator: Validates the arguments of every call, after the tool; None for none.
         guard: The hooks and permission checks around the calls; None for none.
+        cutter: Cuts results that are too long; None for no limit.
         turns: The lock that orders shared and exclusive calls.
         starting: Calls that begin in the next tick, in the order of their submission.
         in_line: Calls that have not entered a queue for slots yet; later calls must not pass them.
@@ -120,7 +139,9 @@ class RunTools:
     on_progress: Callable[[str, str, JsonValue], None]
     on_record: Callable[[EventBuilder, str], None]
     timeout: float = DEFAULT_TOOL_TIMEOUT
+    validator: ToolValidator | None = None
     guard: ToolGuard | None = None
+    cutter: ResultCutter | None = None
     turns: SharedExclusiveLock = attrs.field(factory=SharedExclusiveLock)
     # Usually empty. A deque and a set would take 800 bytes of every run.
     starting: "list[_Call]" = attrs.field(factory=list["_Call"])
@@ -138,9 +159,10 @@ class _Call(Request[ToolCallResult]):
         at_once: True if the call had all its slots when it was submitted.
         started_at: Wall-clock time of its start.
         started: The same time by trio's clock.
+        exception: The exception that the tool raised; None if its last execution raised none.
     """
 
-    __slots__ = ("at_once", "block", "held", "run", "started", "started_at", "tool")
+    __slots__ = ("at_once", "block", "exception", "held", "run", "started", "started_at", "tool")
 
     def __init__(
         self,
@@ -155,6 +177,7 @@ class _Call(Request[ToolCallResult]):
         self.held = CallSlots(block.id)
         self.at_once = False
         self.started_at = self.started = 0.0
+        self.exception: BaseException | None = None
 
     def enter(self) -> None:
         """Mark this call as the current one, so that child runs of its tool find it."""
@@ -162,6 +185,7 @@ class _Call(Request[ToolCallResult]):
         current_call.set(self.held)
 
     def _settle(self, error: Exception | None) -> None:
+        self.held.ended = True
         self.held.release_all()
         super()._settle(error)
 
@@ -332,9 +356,9 @@ class ToolExecutor:
         if tool is None:
             return _failed(call, _unknown_tool(call.name, run.tools))
         try:
-            fault = self._fault(tool, call)
+            fault = self._fault(request, tool, call)
             if fault:
-                return _failed(call, fault)
+                return _failed(call, fault, request.exception)
             if run.guard is not None:
                 return await self._guarded(request, tool, run.guard)
             if not request.at_once:
@@ -342,7 +366,7 @@ class ToolExecutor:
                 self._start_clock(request, tool)
             self._calls += 1
             request.enter()
-            return self._result(request, await self._execute(request, tool))
+            return await self._cut(request, await self._execute(request, tool))
         except KeyboardInterrupt as error:  # raised in users' code, for example in a validator
             self.owner.take_interrupt(error)
             return _failed(request.block, _interrupted(call.name))
@@ -360,22 +384,32 @@ class ToolExecutor:
         output = ToolOutput(_late(admitted, timeout), is_error=True)
         with trio.move_on_after(timeout) as request.held.scope:
             output = await guard.around(admitted, tool, partial(self._handle, request, tool))
-        return self._result(request, await guard.after(request.block, output))
+        return await self._cut(request, await guard.after(request.block, output))
 
     async def _handle(self, request: _Call, tool: Tool, call: ToolUseBlock) -> ToolOutput:
-        fault = self._fault(tool, call)  # a hook may have changed the arguments
+        fault = self._fault(request, tool, call)  # a hook may have changed the arguments
         if fault:
             return ToolOutput(fault, is_error=True)
         request.block = call
         return await self._execute(request, tool)
 
-    def _fault(self, tool: Tool, call: ToolUseBlock) -> str:
+    def _fault(self, request: _Call, tool: Tool, call: ToolUseBlock) -> str:
         """Return why the call's arguments are refused; an empty text if they are valid."""
+        request.exception = None
         try:
             call_unprotected(tool.check, call.input)
         except ToolArgumentsError as error:
+            if error.__cause__ is not None:  # the tool's own validator raised
+                _note_exception(request, error.__cause__)
             return str(error)
-        return ""
+        validator = request.run.validator
+        if validator is None:
+            return ""
+        try:
+            return call_unprotected(validator, call.name, copy_object(call.input)) or ""
+        except Exception as error:  # noqa: BLE001 - errors of users' code fail only this call
+            _note_exception(request, error)
+            return f"the validator of all tools raised {type(error).__name__}: {error}"
 
     def _start_clock(self, request: _Call, tool: Tool) -> None:
         request.started_at, request.started = self._wall_clock(), trio.current_time()
@@ -385,6 +419,13 @@ class ToolExecutor:
 
     def _missed(self, request: _Call, timeout: float) -> ToolCallResult:
         return self._result(request, ToolOutput(_late(request.block, timeout), is_error=True))
+
+    async def _cut(self, request: _Call, output: ToolOutput) -> ToolCallResult:
+        cutter = request.run.cutter
+        if cutter is None or cutter.fits(output):
+            return self._result(request, output)
+        output, complete_bytes = await cutter.cut(request.block.id, output)
+        return attrs.evolve(self._result(request, output), complete_bytes=complete_bytes)
 
     def _result(self, request: _Call, output: ToolOutput) -> ToolCallResult:
         call = request.block
@@ -398,6 +439,7 @@ class ToolExecutor:
             request.started_at,
             max(request.started_at, self._wall_clock()),
             trio.current_time() - request.started,
+            request.exception if output.is_error else None,
         )
 
     async def _execute(self, request: _Call, tool: Tool) -> ToolOutput:
@@ -406,21 +448,26 @@ class ToolExecutor:
         context = _context(request) if tool.takes_context else None
         try:
             if tool.is_async:
-                return await await_unprotected(tool.invoke, call.input, context)
+                returned = await await_unprotected(tool.call, call.input, context)
+                if not converts_fast(returned):
+                    convert = partial(tool.output_of, returned)
+                    return await trio.to_thread.run_sync(convert, limiter=_UNBOUNDED)
+                return call_unprotected(tool.output_of, returned)
             work = partial(tool.invoke_sync, call.input, context)
             if tool.on_cancel == "abandon":
                 return await self._in_abandonable_thread(work)
             await request.held.take(self._threads, request.run.run_id)
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
-        except trio.Cancelled:
-            raise
-        except BaseException as error:  # noqa: BLE001 - every exception of a tool is its result
+        except BaseException as error:  # every exception of a tool is its result
+            if is_cancellation(error):
+                raise
             rest = self.owner.take_interrupt(error)
             if rest is None:
                 return ToolOutput(_interrupted(call.name), is_error=True)
             stop = find_exit_request(rest)
             if stop is not None:
                 raise stop from None
+            _note_exception(request, rest)
             return _raised(call.name, rest)
 
     async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:
@@ -463,8 +510,28 @@ def _told(call: ToolUseBlock, output: ToolOutput) -> ToolCallResult:
     )
 
 
-def _failed(call: ToolUseBlock, why: str) -> ToolCallResult:
-    return ToolCallResult(call.id, call.name, call.input, why, is_error=True)
+def _failed(call: ToolUseBlock, why: str, exception: BaseException | None = None) -> ToolCallResult:
+    return ToolCallResult(call.id, call.name, call.input, why, is_error=True, exception=exception)
+
+
+def _note_exception(request: _Call, error: BaseException) -> None:
+    """Keep a tool's exception for the result, and log it; arguments are never logged."""
+    call = request.block
+    if isinstance(error, ToolArgumentsError) and error.tool == call.name:
+        return  # the arguments do not fit the annotated types; the handler was not called
+    # The frame of the executor refers to the request, which refers to the exception.
+    traceback = error.__traceback__
+    request.exception = error.with_traceback(traceback.tb_next if traceback else None)
+    info = request.run.info()
+    _log.warning(
+        "tool %r raised %s (session %s, run %s, call %s)",
+        call.name,
+        type(error).__name__,
+        info.session_id,
+        info.run_id,
+        call.id,
+        exc_info=request.exception,
+    )
 
 
 def _raised(name: str, error: BaseException) -> ToolOutput:

@@ -1,30 +1,28 @@
 """`agent-actors run`: send one prompt, and write the response as it streams.
 
-Only the response goes to stdout, so that it can be piped; thinking, notes and usage go to stderr.
-With `--json`, every event is a line on stdout.
+Only the response goes to stdout, so that it can be piped; thinking, calls, notes and usage go to
+stderr. With `--json`, every event is a line on stdout. Text that is piped in belongs to the prompt.
 """
 
 import sys
 from typing import Final
 
 import attrs
+import trio
 
-from agent_actors import AgentOptions, RunResult, Runtime, Usage, open_runtime
-from agent_actors.cli.streams import Output, read_all
-from agent_actors.codec.events import encode_event
-from agent_actors.domain.events import (
-    AnyEvent,
-    AssistantDelta,
-    AssistantThinking,
-    AttemptRestarted,
-)
+from agent_actors import AgentOptions, RunResult, Runtime, open_runtime
+from agent_actors.cli.chat.formatting import usage_text
+from agent_actors.cli.event_printer import EventPrinter
+from agent_actors.cli.streams import Output, is_piped, read_all, wait_input
+from agent_actors.codec.events import dumps_event
 from agent_actors.domain.run import StopReason
 from agent_actors.errors import AgentError
 from agent_actors.stores.opening import open_store
 
 FROM_STDIN: Final = "-"
-_DIM: Final = "\x1b[2m"
-_PLAIN: Final = "\x1b[0m"
+# Seconds to wait for the first byte of stdin. Services and test runners may leave a pipe open that
+# no program ever writes to.
+_PATIENCE: Final = 3.0
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +66,8 @@ async def answer(
     """Stream the response to a prompt.
 
     Args:
-        prompt: The prompt; `-`: read it from stdin.
+        prompt: The prompt; `-`: read it from stdin. If stdin is a pipe, a file or a socket, its
+            text is appended to any other prompt.
         options: The agent.
         output: The parts of the run to output.
         location: The session and its store.
@@ -82,9 +81,9 @@ async def answer(
 
     Cancellation: safe; the connection is closed.
     """
-    view = _JsonView() if output.as_json else _TextView(thinking=output.thinking)
-    if prompt == FROM_STDIN:
-        prompt = await read_all(sys.stdin)
+    printer = EventPrinter(dim=True)
+    printer.begin_run(thinking=output.thinking)
+    prompt = await _with_piped(prompt)
     failure: AgentError | None = None
     result: RunResult | None = None
     try:
@@ -93,84 +92,40 @@ async def answer(
             runtime.stream(prompt, options, session_id=location.session) as events,
         ):
             async for event in events:
-                await view.show(event)
+                if output.as_json:
+                    await printer.out.write_json(dumps_event(event))
+                else:
+                    await printer.show(event)
             result = events.result
     except AgentError as error:
         failure = error
     # The line of the error must also begin on a line of its own.
-    await view.end()
+    await printer.end_lines()
     if failure is not None:
         raise failure
     assert result is not None
-    await _write_end(result, usage=output.usage)
+    if output.as_json and result.stop_reason != StopReason.COMPLETED:
+        await printer.note(f"note: the response is incomplete: {result.stop_reason}")
+    if output.usage:
+        await printer.note(f"usage: {usage_text(result.usage)}")
     if location.store and location.session is None:
-        await Output(sys.stderr).write(f"note: continue with --session {result.session_id}\n")
+        await printer.note(f"note: continue with --session {result.session_id}")
     return 0
 
 
-class _TextView:
-    """Writes the text of the response to stdout, and thinking to stderr."""
-
-    def __init__(self, *, thinking: bool) -> None:
-        self._answer = Output(sys.stdout)
-        self._notes = Output(sys.stderr)
-        self._thinking = thinking
-
-    async def show(self, event: AnyEvent) -> None:
-        match event:
-            case AssistantDelta(text=text):
-                await self._notes.end_line()
-                await self._answer.write(text)
-            case AssistantThinking(text=text) if self._thinking:
-                await self._answer.end_line()
-                await self._think(text)
-            case AttemptRestarted(reason=reason):
-                await self.end()
-                await self._notes.write(f"note: the response was restarted: {reason}\n")
-            case _:
-                pass
-
-    async def end(self) -> None:
-        """End unfinished lines."""
-        await self._answer.end_line()
-        await self._notes.end_line()
-
-    async def _think(self, text: str) -> None:
-        if self._notes.terminal:
-            await self._notes.write_bytes(_DIM.encode())
-            await self._notes.write(text)
-            await self._notes.write_bytes(_PLAIN.encode())
-        else:
-            await self._notes.write(text)
-
-
-class _JsonView:
-    """Writes every event as a line of JSON, in UTF-8 regardless of the stream's encoding."""
-
-    def __init__(self) -> None:
-        self._answer = Output(sys.stdout)
-
-    async def show(self, event: AnyEvent) -> None:
-        await self._answer.write_bytes(encode_event(event) + b"\n")
-
-    async def end(self) -> None:
-        """Do nothing: every line is complete."""
-
-
-async def _write_end(result: RunResult, *, usage: bool) -> None:
-    notes = Output(sys.stderr)
-    if result.stop_reason != StopReason.COMPLETED:
-        await notes.write(f"note: the response is incomplete: {result.stop_reason}\n")
-    if usage:
-        await notes.write(f"usage: {_usage_text(result.usage)}\n")
-
-
-def _usage_text(usage: Usage) -> str:
-    parts = [f"{usage.input_tokens} tokens in", f"{usage.output_tokens} out"]
-    if usage.cache_read_tokens:
-        parts.append(f"{usage.cache_read_tokens} from the cache")
-    if usage.reasoning_tokens:
-        parts.append(f"{usage.reasoning_tokens} of reasoning")
-    if usage.estimated:
-        parts.append("estimated")
-    return ", ".join(parts)
+async def _with_piped(prompt: str) -> str:
+    """Return the prompt, followed by the text that is piped in."""
+    if prompt == FROM_STDIN:
+        return await read_all(sys.stdin)
+    if not is_piped(sys.stdin):
+        return prompt
+    with trio.move_on_after(_PATIENCE) as waiting:
+        await wait_input(sys.stdin)
+    if waiting.cancelled_caught:
+        await Output(sys.stderr).write(
+            f"note: stdin sent nothing within {_PATIENCE:g} s, so only the prompt is sent; "
+            "to skip the wait, redirect stdin from /dev/null\n"
+        )
+        return prompt
+    text = await read_all(sys.stdin)
+    return f"{prompt}\n\n{text}" if text.strip() else prompt

@@ -5,10 +5,12 @@ own.
 """
 
 import json
+import logging
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Final
 
@@ -23,9 +25,10 @@ from agent_actors.cli.chat.command import ChatArguments, run_chat
 from agent_actors.cli.demo import Demo, DemoPlan
 from agent_actors.cli.display import show_live, table
 from agent_actors.cli.doctor.command import examine
-from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted
+from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted, visible
 from agent_actors.cli.sessions.app import app as sessions_app
 from agent_actors.cli.tally import report_of
+from agent_actors.cli.user_tools import load_tools
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionMode
 from agent_actors.profiles.resolve import NO_API_KEY
@@ -41,6 +44,8 @@ _NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 _Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 _Seconds = Annotated[float, Parameter(show_default=False)]
 _Store = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_STORE")]
+
+_PACKAGE: Final = "agent_actors"
 
 app: Final = App(
     name="agent-actors",
@@ -116,13 +121,14 @@ async def run(
     max_tokens: int | None = None,
     temperature: float | None = None,
     timeout: _Seconds = math.inf,  # noqa: ASYNC109 - an option of the user; the run enforces it
+    tools: tuple[str, ...] = (),
     session: str | None = None,
     store: _Store = "",
     show_thinking: _Flag = False,
     usage: _Flag = False,
     json: _Flag = False,
 ) -> int:
-    """Stream the response to one prompt.
+    """Stream the response to one prompt. Text from a pipe or a file is appended to the prompt.
 
     Args:
         prompt: The prompt; - reads it from stdin. Put -- before a prompt that begins with a dash.
@@ -135,6 +141,8 @@ async def run(
         max_tokens: Maximum number of tokens in the response. By default the endpoint decides.
         temperature: Sampling temperature. By default the endpoint decides.
         timeout: Seconds for the complete response.
+        tools: Your tools as module:attribute, a tool or a list of tools; may be repeated. The model
+            may call all of them, since no person can be asked.
         session: Id of the session to continue or to create. Requires --store.
         store: Path of the store: a file, or an existing directory for plain files.
         show_thinking: Write the model's thinking to stderr.
@@ -160,6 +168,7 @@ async def run(
             max_tokens=max_tokens,
             temperature=temperature,
             run_timeout=timeout,
+            tools=load_tools(tools),
         )
         return await answer(prompt, options, shown, place)
 
@@ -199,18 +208,13 @@ async def chat(
         tools: Your tools as module:attribute, a tool or a list of tools; may be repeated.
         demo_tools: Offer a clock, a calculator and notes, to try the chat.
         permissions: Permission mode; default asks before calls that change something.
-        session: Id of the session to continue or to create. Requires --store.
-        store: Path of the store: a file, or an existing directory for plain files.
+        session: Id of the session to continue or to create.
+        store: Path of the store: a file, or an existing directory for plain files. By default a
+            file of the user, below ~/.local/state; without a terminal, no store.
         show_thinking: Show the model's thinking.
         plain: Use no colours and no cursor movement. Always on if there is no terminal.
     """
-    missing = _missing(provider, base_url, model)
-    if not missing and session is not None and not store:
-        missing = (
-            "--session requires --store PATH, or AGENT_ACTORS_STORE; without a store, the session "
-            "ends with the chat"
-        )
-    if missing:
+    if missing := _missing(provider, base_url, model):
         return fail(missing, MISUSED)
     arguments = ChatArguments(
         provider=provider or None,
@@ -310,7 +314,8 @@ def dispatch(arguments: Sequence[str]) -> int:
         arguments: The arguments after the program's name.
     """
     try:
-        status: object = app(_with_stdin(arguments))
+        with _warnings_shown():
+            status: object = app(_with_stdin(arguments))
         sys.stdout.flush()
     except CycloptsError as error:
         return fail(error, MISUSED)
@@ -323,6 +328,32 @@ def dispatch(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return interrupted()
     return status if isinstance(status, int) else 0
+
+
+class _WarningLine(logging.Formatter):
+    """Formats a log record as one line without control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"warning: {visible(record.getMessage())}"
+
+
+@contextmanager
+def _warnings_shown() -> Generator[None]:
+    """Show the warnings of this package on stderr, but no tracebacks of tools and hooks.
+
+    A failed tool or hook is already part of the output of a command. A traceback would break the
+    display of `chat`.
+    """
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.addFilter(lambda record: not record.exc_info)
+    handler.setFormatter(_WarningLine())
+    logger = logging.getLogger(_PACKAGE)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _with_stdin(arguments: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Final
 
 import trio
 
+from agent_actors.cli.safe_text import visible
 from agent_actors.errors import AgentError, ConfigError
 
 FAILED: Final = 1
@@ -19,9 +20,6 @@ MISUSED: Final = 2
 # As in shells, a status after a signal is 128 and the signal's number.
 INTERRUPTED: Final = 128 + signal.SIGINT
 BROKEN_PIPE: Final = 128 + signal.SIGPIPE
-
-# Control characters in an endpoint's message could change the text on the terminal.
-_CONTROLS: Final = dict.fromkeys((*range(0x20), *range(0x7F, 0xA0)), " ")
 
 
 def fail(message: object, status: int = FAILED) -> int:
@@ -32,11 +30,6 @@ def fail(message: object, status: int = FAILED) -> int:
     """
     sys.stderr.write(f"error: {visible(str(message))}\n")
     return status
-
-
-def visible(text: str) -> str:
-    """Return a text as one line without control characters."""
-    return " ".join(text.translate(_CONTROLS).split())
 
 
 def interrupted() -> int:

@@ -4,23 +4,23 @@ A write to a full pipe or a read from a silent pipe would block every task of th
 that is blocked in such a call would hold the stream's lock at exit. Therefore reads and writes go
 to the descriptor itself, and only when it is ready. The flags of the descriptor stay unchanged,
 since other processes share them. Files and devices that cannot be waited for count as always ready.
-Characters that a stream cannot encode are replaced.
+Characters that a stream cannot encode are replaced. All text is written without unsafe characters,
+regardless of its origin; see `safe_text`.
 """
 
 import os
 import select
+import stat
 from collections.abc import Awaitable, Callable
 from typing import Final, TextIO
 
 import trio
 
+from agent_actors.cli.safe_text import clean, safe_json
+
 # A ready descriptor accepts this many bytes without blocking (POSIX).
 _READY_SIZE: Final = select.PIPE_BUF
 _READ_SIZE: Final = 65_536
-# On a terminal, control characters of a model can do more than show text. Newline and tab may stay.
-_CONTROLS: Final = dict.fromkeys(
-    (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)), "\N{REPLACEMENT CHARACTER}"
-)
 
 
 class Output:
@@ -43,7 +43,7 @@ class Output:
         self.mid_line: bool = False
 
     async def write(self, text: str) -> None:
-        """Write all of the text.
+        """Write all of the text, without unsafe characters.
 
         Raises:
             BrokenPipeError: The reader has closed the stream.
@@ -51,12 +51,18 @@ class Output:
 
         Cancellation: at any byte.
         """
+        text = clean(text)
         if not text:
             return
-        if self.terminal:
-            text = text.translate(_CONTROLS)
         await self.write_bytes(text.encode(self.encoding, "replace"))
         self.mid_line = not text.endswith("\n")
+
+    async def write_json(self, text: str) -> None:
+        """Write a JSON text and a newline, in UTF-8 regardless of the encoding of the stream.
+
+        Unsafe characters are escaped, which does not change the value. Otherwise like `write`.
+        """
+        await self.write_bytes(f"{safe_json(text)}\n".encode())
 
     async def write_bytes(self, data: bytes) -> None:
         """Write all of the bytes unchanged; otherwise like `write`."""
@@ -109,6 +115,23 @@ class Input:
         if not found and not ended:
             return None
         return found.removesuffix(b"\r").decode(self._encoding, "replace")
+
+
+def is_piped(stream: TextIO | None) -> bool:
+    """Return whether a stream is a pipe, a file or a socket: neither a device nor closed."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode if stream is not None else 0
+    except OSError:  # the descriptor is closed, or the stream has none
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+async def wait_input(stream: TextIO) -> None:
+    """Wait until the stream can be read, or has ended.
+
+    Cancellation: safe.
+    """
+    await _ready(trio.lowlevel.wait_readable, stream.fileno())
 
 
 async def read_all(stream: TextIO) -> str:

@@ -106,7 +106,8 @@ class Client:
     Args:
         options: The agent.
         runtime: The runtime to use; None: a new one, which closes with the client.
-        resume: The id of an existing session to continue.
+        resume: The id of an existing session to continue; None: `options.resume`, unless
+            `session_id` is set.
         session_id: The id of a session to continue or to create.
 
     Raises:
@@ -131,7 +132,8 @@ class Client:
             raise ConfigError(fault)
         self._options = as_agent(options)
         self._runtime = runtime
-        self._resume = resume
+        is_named = resume is not None or session_id is not None
+        self._resume = resume if is_named else self._options.resume
         self._session_id = session_id
         self._owned: Runtime | None = None
         self._session: ClientSession | None = None

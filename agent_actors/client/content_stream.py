@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 import attrs
 
 from agent_actors.domain.blocks import (
+    ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -43,7 +44,13 @@ class AnswerRestarted:
 
 
 StreamBlock: TypeAlias = (
-    TextBlock | ThinkingBlock | ToolUseBlock | ToolUseError | ToolResultBlock | AnswerRestarted
+    TextBlock
+    | ThinkingBlock
+    | ToolUseBlock
+    | ToolUseError
+    | ToolResultBlock
+    | ImageBlock
+    | AnswerRestarted
 )
 """The blocks that `receive_messages()` yields, and that messages of `query()` contain."""
 
@@ -91,7 +98,7 @@ class BlockReader:
                 case ThinkingBlock():
                     if not self._thinking_streamed and block.thinking:
                         yield block
-                case ToolUseError():
+                case ToolUseError() | ImageBlock():
                     yield block
                 case ToolUseBlock():
                     self._calls[block.id] = block

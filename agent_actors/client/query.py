@@ -149,7 +149,7 @@ class Query:
 
     def _make_turn(self, runtime: Runtime) -> ClientTurn:
         self._check_unused()
-        spec = open_client_session(runtime, None).spec(self._prompt, self._options)
+        spec = open_client_session(runtime, self._options.resume).spec(self._prompt, self._options)
         self._turn = ClientTurn(runtime.stream_spec(spec), spec)
         return self._turn
 

@@ -20,6 +20,7 @@ from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.hook_host import NoRun
 from agent_actors.run.hooks.run_hooks import RunHooks
 from agent_actors.run.spec import HistoryReplacement, RunSpec
+from agent_actors.run.tools.result_limit import ResultLimit
 from agent_actors.runtime.runtime import Runtime
 from agent_actors.runtime.sessions.handle import SessionHandle
 from agent_actors.sessions import SessionState
@@ -150,6 +151,13 @@ class ClientSession:
             hooks = RunHooks(options.hook_chain, options, no_run)
             output = await hooks.onion.after_tool(call, output, self._messages())
             recorded = no_run.builders
+        limit = ResultLimit(
+            self.session_id,
+            options.max_result_bytes,
+            handle.kept_results,
+            readable=lambda: options.auto_execute_tools,  # else the client carries out all calls
+        )
+        output, complete_bytes = await limit.cut(call.id, output)
         result: EventBuilder = partial(
             ToolResult,
             tool_use_id=call.id,
@@ -158,6 +166,7 @@ class ClientSession:
             is_error=output.is_error,
             data=output.data,
             completed_at=handle.wall_clock(),
+            complete_bytes=complete_bytes,
         )
 
         def drafts(state: SessionState) -> list[EventBuilder]:

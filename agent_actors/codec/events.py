@@ -73,6 +73,11 @@ def _mirror_hint(hint: Any) -> Any:
     return _MIRROR_HINTS.get(hint, hint) if get_origin(hint) is tuple else hint
 
 
+_EMPTY_HEADER: Final[Mapping[str, msgspec.Raw]] = {
+    **dict.fromkeys(("session_id", "run_id", "request_id", "id"), msgspec.Raw(b'""')),
+    "ts": msgspec.Raw(b"0"),
+}
+
 _HEADER: Final = frozenset(field.name for field in attrs.fields(Event))
 _MIRRORS: Final[tuple[Any, ...]] = tuple(
     mirror_of(cls, base=_EventMirror, leave=_HEADER, replace=_mirror_hint)
@@ -266,12 +271,16 @@ def _flat(event: AnyEvent) -> dict[str, Any]:
     return flat
 
 
-def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
+def loads_event(text: str | bytes, *, strict: bool = False, header: bool = False) -> AnyEvent:
     """Return the event in a JSON text. Unknown fields are ignored.
+
+    A text without a header, for example `{"type": "user.message", "text": "hi"}`, is a bare event.
+    A record of a session's log must have all of its header (see `read_event`).
 
     Args:
         text: JSON text, as str or UTF-8.
         strict: True to refuse an event of an unknown type instead of returning an `UnknownEvent`.
+        header: True to refuse an event whose header is incomplete.
 
     Raises:
         UnknownEventTypeError: The type is unknown and `strict` is True.
@@ -283,6 +292,9 @@ def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
     try:
         mirror = _DECODER.decode(text)
     except ValueError as error:
+        filled = None if header else _with_header(text)
+        if filled is not None:
+            return loads_event(filled, strict=strict, header=True)
         return _of_unknown_type(text, error, strict=strict)
     own = _OWN_FIELDS[mirror.mirrored]
     return cast(
@@ -304,10 +316,23 @@ def loads_event(text: str | bytes, *, strict: bool = False) -> AnyEvent:
     )
 
 
+def _with_header(text: str | bytes) -> bytes | None:
+    """Return the event with empty fields in place of missing ones; None if nothing is missing."""
+    try:
+        raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        known = msgspec.json.decode(raw.get("type", b"0")) in EVENT_TYPES
+    except (ValueError, TypeError):
+        return None
+    if not known:
+        return None
+    missing = {name: value for name, value in _EMPTY_HEADER.items() if name not in raw}
+    return msgspec.json.encode({**missing, **raw}) if missing else None
+
+
 def read_event(line: bytes, session_id: str, seq: int) -> AnyEvent:
     """Return the record at a position of a log; `UnreadableEvent` if it is not a valid event."""
     try:
-        return loads_event(line)
+        return loads_event(line, header=True)
     except InvalidEventError as error:
         return UnreadableEvent(session_id, seq, str(error), bytes(line))
 
@@ -323,7 +348,7 @@ def check_line(line: bytes, seq: int) -> None:
     try:
         found = _DECODER.decode(line).seq
     except ValueError:
-        found = loads_event(line).seq
+        found = loads_event(line, header=True).seq
     if found != seq:
         raise InvalidEventError(f"the record at position {seq} has seq {found}")
 

@@ -19,6 +19,8 @@ from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue
 
 # Python writes no number of more than 4,300 digits, which is about 14,284 bits.
 _MAX_BITS: Final = 14_000
+# Characters that are encoded in one step.
+_SLICE: Final = 2**18
 
 
 def to_json(value: object, *, levels: int = MAX_MESSAGE_DEPTH) -> JsonValue:
@@ -51,8 +53,11 @@ def clean_text(text: str) -> str:
     File names in another encoding and endpoints that cut emojis in two produce such text, which can
     be neither sent nor stored.
     """
+    if text.isascii():
+        return text
     try:
-        text.encode()
+        for start in range(0, len(text), _SLICE):  # between slices, other threads can run
+            text[start : start + _SLICE].encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 
 from agent_actors.codec.hints import resolved_hints
+from agent_actors.domain.events import is_required
 
 
 class Mirror(msgspec.Struct, kw_only=True, tag_field="type"):
@@ -55,7 +56,7 @@ def mirror_of(
 
 
 def _struct_field(field: "attrs.Attribute[Any]", hint: Any) -> Any:
-    if field.default is attrs.NOTHING:
+    if field.default is attrs.NOTHING or is_required(field.default):
         return (field.name, hint)
     if isinstance(field.default, Mapping):
         return (field.name, hint, msgspec.field(default_factory=dict[str, Any]))

@@ -4,13 +4,14 @@ A line also contains fields that this version does not know. Moving a line to an
 them unchanged. `codec/events.py` reads and writes the fields that this version knows.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from agent_actors.codec.blocks import dump_block
 from agent_actors.codec.json_values import to_json
-from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
+from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, JsonValue, nests_deeper
 from agent_actors.domain.messages import Message
 from agent_actors.errors import InvalidEventError
 
@@ -31,6 +32,17 @@ def session_of(line: bytes) -> str:
         return _DECODE_TEXT(named)
     except ValueError as error:
         raise InvalidEventError(f"session_id must be text: {error}") from None
+
+
+def completed_line(line: bytes, header: Mapping[str, JsonValue]) -> bytes:
+    """Return the record with these fields in place of missing ones; the others stay unchanged.
+
+    Raises:
+        InvalidEventError: The line is not a JSON object.
+    """
+    fields = _fields(line)
+    missing = {name: value for name, value in header.items() if name not in fields}
+    return msgspec.json.encode({**fields, **missing}) if missing else line
 
 
 def moved_line(line: bytes, session_id: str) -> bytes:

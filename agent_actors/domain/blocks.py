@@ -134,11 +134,11 @@ class ToolResultBlock:
             return self.content
         if not isinstance(self.content, list):
             return json.dumps(self.content, ensure_ascii=False)
-        told = [_told(part) for part in self.content]
+        told = [part_text(part) for part in self.content]
         if told and None not in told:
             return "".join(filter(None, told))
         # Labels are used here too, because models cannot read base64.
-        shown = [_label(part) or part for part in self.content]
+        shown = [part_label(part) or part for part in self.content]
         return json.dumps(shown, ensure_ascii=False)
 
 
@@ -352,16 +352,17 @@ AssistantBlock: TypeAlias = (
 )
 
 
-def _told(part: JsonValue) -> str | None:
-    """Return a block in dict form as text; None if it has no text."""
+def part_text(part: JsonValue) -> str | None:
+    """Return a block in dict form as text; None if it is not a block, or has no text."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text
         case _:
-            return _label(part)
+            return part_label(part)
 
 
-def _label(part: JsonValue) -> str | None:
+def part_label(part: JsonValue) -> str | None:
+    """Return the label of an image or a file in dict form; None for anything else."""
     match part:
         case {"type": "image", "source": str(source)}:
             return ImageBlock(source).label

@@ -5,11 +5,26 @@ properties, for example `event.session_id`. Deltas, tool input, stream notices a
 only: their `seq` is None. Every other event is recorded and gets its `seq` when it is committed. An
 event of a type that this version does not know is kept as `UnknownEvent`. A damaged record of a log
 becomes an `UnreadableEvent`. `codec/events.py` defines the JSON form.
+
+Tests and imports may leave the header out: `UserMessage(text="hi")` is a bare event, with empty ids
+and no position. `bare_event` makes the same in a form that type checkers accept.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeAlias, cast, get_args
+from types import MappingProxyType
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Final,
+    Literal,
+    NoReturn,
+    Protocol,
+    TypeAlias,
+    cast,
+    get_args,
+)
 
 import attrs
 
@@ -25,6 +40,11 @@ _NO_CALLS: Final[Mapping[str, JsonObject]] = {}
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 TODO_STATUSES: Final[tuple[TodoStatus, ...]] = get_args(TodoStatus)
 
+if TYPE_CHECKING:
+    _GivenStatus: TypeAlias = TodoStatus
+else:  # the codec reads this annotation
+    _GivenStatus = Literal["pending", "in_progress", "completed", "done"]
+
 
 @attrs.frozen
 class Todo:
@@ -33,12 +53,16 @@ class Todo:
     Attributes:
         id: Unique id within the list.
         title: Description of the task.
-        status: `pending`, `in_progress` or `completed`.
+        status: `pending`, `in_progress` or `completed`; `done` is accepted as `completed`.
     """
 
     id: str
     title: str
-    status: TodoStatus = "pending"
+    status: _GivenStatus = "pending"
+
+    def __attrs_post_init__(self) -> None:
+        if cast(str, self.status) == "done":
+            object.__setattr__(self, "status", "completed")
 
 
 @attrs.frozen
@@ -60,6 +84,41 @@ class EventScope:
     iteration: int = 0
     agent_name: str | None = None
     parent_tool_use_id: str | None = None
+
+
+def _raise_missing(event: attrs.AttrsInstance) -> NoReturn:
+    missing = next(one.name for one in attrs.fields(type(event)) if not hasattr(event, one.name))
+    raise TypeError(f"{type(event).__name__}() needs a value for {missing!r}")
+
+
+def is_required(default: object) -> bool:
+    """Return whether this default of an event's field means that the field needs a value."""
+    return getattr(default, "factory", None) is _raise_missing
+
+
+# The header of an event that was made without one.
+BARE_HEADER: Final[Mapping[str, object]] = MappingProxyType(
+    {"scope": EventScope("", "", ""), "id": "", "ts": 0.0}
+)
+
+
+def _with_optional_header(
+    _: type, fields: "list[attrs.Attribute[object]]"
+) -> "list[attrs.Attribute[object]]":
+    """Give the header's fields defaults, so that `UserMessage(text="hi")` is a bare event.
+
+    Python requires that the fields after them have defaults too. The default of a required field
+    raises, as a missing argument does.
+    """
+    changed: list[attrs.Attribute[object]] = []
+    for field in fields:
+        default = field.default
+        if field.name in BARE_HEADER:
+            default = BARE_HEADER[field.name]
+        elif default is attrs.NOTHING:
+            default = attrs.Factory(_raise_missing, takes_self=True)
+        changed.append(field.evolve(default=default))
+    return changed
 
 
 @attrs.frozen
@@ -113,7 +172,7 @@ class Event:
         return self.scope.parent_tool_use_id
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SystemInit(Event):
     """A run started.
 
@@ -121,7 +180,7 @@ class SystemInit(Event):
         cwd: The working directory.
         sdk_version: The version of this package.
         model: The model's name.
-        tools: Names of the tools.
+        tools: Names of the tools that the model is offered, including those that hooks registered.
     """
 
     type: ClassVar[str] = "system.init"
@@ -131,7 +190,7 @@ class SystemInit(Event):
     tools: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class RunQueued(Event):
     """The run waits for its session; emitted again when its position changes. Live only.
 
@@ -146,7 +205,7 @@ class RunQueued(Event):
     holder: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class UserMessage(Event):
     """The input of the user. `blocks` contains the complete content if it is more than text."""
 
@@ -155,7 +214,7 @@ class UserMessage(Event):
     blocks: tuple[ContentBlock, ...] = ()
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AssistantDelta(Event):
     """More text of the response. Live only."""
 
@@ -164,7 +223,7 @@ class AssistantDelta(Event):
     text: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AssistantThinking(Event):
     """More of the model's thinking. Live only."""
 
@@ -173,7 +232,7 @@ class AssistantThinking(Event):
     text: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolDelta(Event):
     """More of a call's arguments, as JSON text. Live only, and only on request."""
 
@@ -184,7 +243,7 @@ class ToolDelta(Event):
     partial_json: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class StreamNotice(Event):
     """An irregularity in the model's stream, which continues. Live only.
 
@@ -196,7 +255,7 @@ class StreamNotice(Event):
     text: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AssistantMessage(Event):
     """A complete response of the model.
 
@@ -219,7 +278,7 @@ class AssistantMessage(Event):
         return "".join(block.text for block in self.blocks if block.type == "text")
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolUse(Event):
     """A tool is about to be called. `repaired` is True if the model's arguments were not JSON."""
 
@@ -230,7 +289,7 @@ class ToolUse(Event):
     repaired: bool = False
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolProgress(Event):
     """Progress of a tool. Live only; dropped if the reader is slow."""
 
@@ -241,9 +300,12 @@ class ToolProgress(Event):
     progress: JsonValue
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ToolResult(Event):
-    """A tool call ended. `synthetic` is True if the runtime made the result instead of the tool."""
+    """A tool call ended. `synthetic` is True if the runtime made the result instead of the tool.
+
+    `complete_bytes` is the size of the complete text if `content` was cut; else 0.
+    """
 
     type: ClassVar[str] = "tool.result"
     tool_use_id: str
@@ -255,11 +317,25 @@ class ToolResult(Event):
     completed_at: float = 0.0
     duration: float = 0.0
     synthetic: bool = False
+    complete_bytes: int = 0
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class UserQuestion(Event):
-    """The run asks a person a question and waits for the answer."""
+    """The run asks a question and waits for the answer.
+
+    Attributes:
+        question_id: The id to pass along with the answer.
+        prompt: The question.
+        choices: The accepted answers; if empty, any text is accepted.
+        tool_name: Name of the call's tool.
+        tool_input: The call's arguments.
+        tool_use_id: Id of the call that waits for the answer.
+        reason: The reason for the question.
+        permission: True if the question asks for permission to run the call.
+        by_function: True if `can_use_tool` is asked; `runtime.answer` then takes no answer. If the
+            function passes the question on, another event with another id asks a person.
+    """
 
     type: ClassVar[str] = "user.question"
     question_id: str
@@ -268,9 +344,12 @@ class UserQuestion(Event):
     tool_name: str | None = None
     tool_input: JsonObject | None = None
     tool_use_id: str = ""
+    by_function: bool = False
+    reason: str = ""
+    permission: bool = True
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class HookEvent(Event):
     """A hook returned a decision other than to proceed."""
 
@@ -283,7 +362,7 @@ class HookEvent(Event):
     duration: float = 0.0
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SkillActivated(Event):
     """A skill was activated; it applies to the following turns."""
 
@@ -291,7 +370,7 @@ class SkillActivated(Event):
     name: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class TodosChanged(Event):
     """The session's task list changed to this list."""
 
@@ -299,7 +378,7 @@ class TodosChanged(Event):
     todos: tuple[Todo, ...]
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class FileChanged(Event):
     """A file of the session now has this text; None if the file was deleted."""
 
@@ -308,7 +387,7 @@ class FileChanged(Event):
     content: str | None
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SessionCompacted(Event):
     """`summary` replaces every record up to and including `up_to_seq`."""
 
@@ -317,7 +396,7 @@ class SessionCompacted(Event):
     summary: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class SessionRewind(Event):
     """The records after `to_seq` and before this record are discarded."""
 
@@ -325,7 +404,7 @@ class SessionRewind(Event):
     to_seq: int
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class RunSuspended(Event):
     """The run ended with open questions, or with calls that its caller executes.
 
@@ -339,7 +418,7 @@ class RunSuspended(Event):
     external_calls: Mapping[str, JsonObject] = _NO_CALLS
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class AttemptRestarted(Event):
     """The model call is retried: discard the deltas of the response shown so far."""
 
@@ -348,7 +427,7 @@ class AttemptRestarted(Event):
     reason: str
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class UsageEvent(Event):
     """Usage of the last model call and of the run so far.
 
@@ -370,7 +449,7 @@ class UsageEvent(Event):
     cost: float | None = None
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class Notification(Event):
     """A message for a person; callers may also emit their own."""
 
@@ -379,12 +458,12 @@ class Notification(Event):
     data: JsonValue = None
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ResultEvent(Event):
     """The run ended with a result. This is the last event of the run's stream.
 
     If the agent has an `output_type`, `output` is the output as JSON; None if there is no output.
-    `stop_details` and `damaged_lines` have the values of the `RunResult`.
+    `finish_reason`, `stop_details` and `damaged_lines` have the values of the `RunResult`.
     """
 
     type: ClassVar[str] = "result"
@@ -395,17 +474,73 @@ class ResultEvent(Event):
     duration: float
     cost: float | None = None
     output: JsonValue = None
+    finish_reason: FinishReason = "unknown"
     stop_details: StopDetails | None = None
     damaged_lines: int = 0
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=_with_optional_header)
 class ErrorEvent(Event):
     """The run ended with an error. This is the last event of the run's stream."""
 
     type: ClassVar[str] = "error"
     error: str
     message: str
+
+
+@attrs.frozen
+class SessionStarted(Event):
+    """A session was opened in this runtime. Only subscribers receive this event.
+
+    Attributes:
+        source: `new`, or `resumed` if the session has records.
+    """
+
+    type: ClassVar[str] = "session.started"
+    recorded: ClassVar[bool] = False
+    source: str
+
+
+@attrs.frozen
+class RunStopped(Event):
+    """A run ended, after its hooks and before its last record. Only subscribers receive this event.
+
+    Attributes:
+        stop_reason: The stop reason; `error` if the run failed.
+        text: The text of the model's last response.
+    """
+
+    type: ClassVar[str] = "run.stopped"
+    recorded: ClassVar[bool] = False
+    stop_reason: str
+    text: str = ""
+
+
+@attrs.frozen
+class SubagentStopped(Event):
+    """A run that a tool started ended. Only subscribers receive this event.
+
+    The header is that of the run whose tool started the nested run.
+
+    Attributes:
+        subagent_name: The name of the nested run's agent; empty if the agent has no name.
+        subagent_session_id: The session of the nested run.
+        stop_reason: The stop reason of the nested run; `error` if it failed.
+        text: The text of its last response.
+        tool_use_id: The call that started the nested run; empty if unknown.
+    """
+
+    type: ClassVar[str] = "subagent.stopped"
+    recorded: ClassVar[bool] = False
+    subagent_name: str
+    subagent_session_id: str
+    stop_reason: str
+    text: str = ""
+    tool_use_id: str = ""
+
+
+OBSERVER_EVENTS: Final = (SessionStarted, RunStopped, SubagentStopped)
+"""The events that subscribers receive in addition to those of a run's stream."""
 
 
 @attrs.frozen
@@ -533,3 +668,20 @@ Later versions may add events; a type checker then reports the missing cases.
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     cls.type: cls for cls in cast("tuple[type[Event], ...]", get_args(RunEvent))
 }
+
+BareT = TypeVar("BareT", bound=Event)
+
+
+def bare_event(event_type: type[BareT], /, **fields: object) -> BareT:
+    """Return an event without a header, for tests and imports: ids are empty, `ts` is 0.
+
+    `UserMessage(text="hi")` does the same, but type checkers require the header there.
+
+    Args:
+        event_type: The class of the event.
+        fields: The event's own fields.
+
+    Raises:
+        TypeError: A required field is missing, or the event has no such field.
+    """
+    return partial(event_type, EventScope("", "", ""), "", 0.0)(**fields)  # type: ignore[arg-type]

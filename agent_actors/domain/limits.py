@@ -41,6 +41,18 @@ def _is_number(value: object) -> TypeGuard[float]:
     )
 
 
+DEFAULT_MAX_CALLS: Final = 256
+"""Default maximum number of calls of one response that run.
+
+A model in a loop has made 792 calls in one response, which occupied its endpoint for hours.
+"""
+
+DEFAULT_MAX_RESULT_BYTES: Final = 2**20
+"""Default maximum size of the text of a tool result, in bytes: about 250,000 tokens."""
+
+MIN_MAX_RESULT_BYTES: Final = 1024
+"""The smallest limit for the text of a tool result, in bytes: room for the notice of a cut."""
+
 DEFAULT_TOOL_TIMEOUT: Final = 300.0
 """Default timeout of one tool call, in seconds.
 

@@ -21,9 +21,21 @@ from agent_actors.domain.usage import Usage
 # The reason why a response ended. `stop` and `tool_calls` are hints: only the blocks show whether
 # there are calls. `length` means that the response was cut at max_tokens. `refusal` means that the
 # model refused, `content_filter` that the endpoint filtered the response. Logs of earlier versions
-# and custom providers may use `refused` for either.
+# and custom providers may use `refused` for either. `paused` means that the endpoint expects
+# another request for the rest of the response, and that no further request was made. `unmarked`
+# means that the body ended without a finish reason and without the end mark of its protocol, so the
+# response may be incomplete. `unknown` means that the endpoint marked the end, but with no known
+# reason.
 FinishReason: TypeAlias = Literal[
-    "stop", "tool_calls", "length", "refusal", "content_filter", "refused", "unknown"
+    "stop",
+    "tool_calls",
+    "length",
+    "refusal",
+    "content_filter",
+    "refused",
+    "paused",
+    "unmarked",
+    "unknown",
 ]
 
 REFUSALS: Final[frozenset[FinishReason]] = frozenset({"refusal", "content_filter", "refused"})

@@ -17,6 +17,8 @@ Rules:
   completions) are sent to the same endpoint, and to the same model at another URL. A model needs
   its signed values on every host, and a change of URL must not break a session. Model names are
   compared after their last slash, because hosts add a vendor prefix.
+- *Fields in the endpoint's own format* (`reasoning_details` of OpenRouter) are sent to the same
+  endpoint only, whatever the model: the endpoint translates them for each model.
 """
 
 from collections.abc import Mapping
@@ -82,17 +84,30 @@ class Origin:
         same_model = _bare(other.model) == _bare(here.model) != ""
         return same_model or other.endpoint == here.endpoint != ""
 
+    def is_endpoint_of(self, mark: str) -> bool:
+        """Return whether the mark names this endpoint; always True without a mark."""
+        other, here = Origin.of(mark), Origin.of(self.mark)
+        return not mark or (other.protocol, other.endpoint) == (here.protocol, here.endpoint)
+
     def owed(
-        self, block: ContentBlock, shared: AbstractSet[str] = _NONE
+        self,
+        block: ContentBlock,
+        shared: AbstractSet[str] = _NONE,
+        bound: AbstractSet[str] = _NONE,
     ) -> Mapping[str, JsonValue]:
         """Return the fields of a block's `extra` that are sent to this endpoint.
 
         Args:
             block: The block; only blocks of a response can have a mark.
             shared: Names of the fields that belong to the protocol.
+            bound: Names of the fields that belong to one endpoint, whatever the model.
         """
-        if not block.extra or not isinstance(block, MarkedBlock) or self.gave(block.origin):
+        if not block.extra or not isinstance(block, MarkedBlock) or not block.origin:
             return block.extra
+        if self.gave(block.origin):
+            if not bound or self.is_endpoint_of(block.origin):
+                return block.extra
+            return {key: value for key, value in block.extra.items() if key not in bound}
         if not shared or not self.speaks(block.origin):
             return _NOTHING
         return {key: value for key, value in block.extra.items() if key in shared}

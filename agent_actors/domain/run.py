@@ -9,7 +9,7 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import HookEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.model import StopDetails
+from agent_actors.domain.model import FinishReason, StopDetails
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import OutputError
 
@@ -31,6 +31,7 @@ class StopReason(StrEnum):
     COMPLETED = "completed"
     MAX_ITERATIONS = "max_iterations"
     LENGTH = "length"
+    PAUSED = "paused"
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
     OUTPUT_INVALID = "output_invalid"
@@ -123,6 +124,11 @@ class ToolCallResult:
         started_at: Wall-clock time in seconds since the epoch; 0 if the call never started.
         completed_at: Wall-clock time of the end of the call.
         duration: Duration in seconds, measured by a monotonic clock.
+        exception: The exception that the tool raised, with its traceback; None if it raised none,
+            or if the result comes from a log. Only this object has it: events and logs contain the
+            message. The traceback keeps the local variables of the tool in memory.
+        complete_bytes: Size of the complete text if `content` was cut because it was too long;
+            else 0.
     """
 
     id: str
@@ -134,6 +140,8 @@ class ToolCallResult:
     started_at: float = 0.0
     completed_at: float = 0.0
     duration: float = 0.0
+    complete_bytes: int = 0
+    exception: BaseException | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -170,6 +178,9 @@ class RunResult(Generic[OutputT_co]):
         questions: Open questions; pass the answers to `runtime.resume`.
         external_calls: Open calls of tools without a handler, in the model's order and with their
             arguments. Pass the results to `runtime.resume`.
+        finish_reason: The reason why the last response ended; `unknown` if there was no response.
+            `unmarked` means that the endpoint never marked the end, so the response may be
+            incomplete although the run is `completed`.
         stop_details: The endpoint's explanation, if the last response was refused or filtered.
         damaged_lines: The number of data lines of the run's responses that could not be read
             completely. If this is not 0, content may be missing in `text` and in earlier messages.
@@ -189,6 +200,7 @@ class RunResult(Generic[OutputT_co]):
     hook_events: tuple[HookEvent, ...] = ()
     questions: tuple[Question, ...] = ()
     external_calls: tuple[ToolUseBlock, ...] = ()
+    finish_reason: FinishReason = "unknown"
     stop_details: StopDetails | None = None
     damaged_lines: int = 0
     _output: Output | None = attrs.field(default=None, alias="output")

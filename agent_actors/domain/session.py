@@ -5,7 +5,7 @@ A session's `metadata` belongs to the callers that use the session. The runtime 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -14,6 +14,7 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import Todo, UnreadableEvent
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
+from agent_actors.domain.run import Question
 from agent_actors.domain.usage import Usage
 
 # Ids appear in messages, file names and cache keys. A longer id is a mistake.
@@ -31,6 +32,9 @@ PARENT_SESSION: Final = "parent_session_id"
 PARENT_CALL: Final = "parent_tool_use_id"
 FORKED_FROM: Final = "forked_from"
 FORKED_AT: Final = "forked_at_seq"
+
+# Seconds by which the clock may be ahead of the newest record when sessions are deleted by age.
+CLOCK_TOLERANCE: Final = 86_400.0
 
 # Newest first, by the time of the first record or of the last record.
 SessionOrder: TypeAlias = Literal["created", "updated"]
@@ -101,7 +105,7 @@ class SessionSnapshot:
         requests: Number of requests of all model calls.
         last_seq: `seq` of the last record.
         open_calls: Ids of the calls without a result, which the next run closes.
-        questions: Ids of the open questions.
+        questions: The open questions; answers are passed to `runtime.resume`.
         external_calls: Open calls that the caller has to execute.
         unreadable: Records that were left out because they cannot be decoded.
     """
@@ -116,7 +120,7 @@ class SessionSnapshot:
     requests: int
     last_seq: int
     open_calls: tuple[str, ...]
-    questions: tuple[str, ...]
+    questions: tuple[Question, ...]
     external_calls: tuple[ToolUseBlock, ...] = ()
     unreadable: tuple[UnreadableEvent, ...] = ()
 
@@ -142,3 +146,16 @@ class Damage:
     def __str__(self) -> str:
         where = "" if self.offset is None else f" (at byte {self.offset})"
         return f"record {self.seq}{where}: {self.reason}" if self.seq else self.reason
+
+
+def trusted_now(now: float, newest: Sequence[SessionInfo]) -> float:
+    """Return the time against which the age of sessions is measured.
+
+    A clock that is set to a wrong, later time would make every session of a store old. Therefore
+    the time is at most one day after the newest record.
+
+    Args:
+        now: The time of the clock, in seconds since the epoch.
+        newest: The session with the newest record of the store; empty if there are no sessions.
+    """
+    return min([now, *(info.updated_at + CLOCK_TOLERANCE for info in newest)])

@@ -81,7 +81,8 @@ class Hook:
         name: Unique among the hooks of an agent; by default, the class's name.
         matcher: For the phases of tools: the tools for which the hook runs, for example
             `Edit|Write` or `mcp_*`; None: all tools.
-        deadline: Timeout of one call of the hook, in seconds; None: the agent's `hook_timeout`.
+        deadline: Timeout of one call of the hook, in seconds, including the time in `call_next`;
+            None: the agent's `hook_timeout`, which does not include that time.
             Wrapping methods have only this timeout and no default, because the wrapped step takes
             any time.
     """

@@ -1,4 +1,4 @@
-"""Deadlines that are paused while a question to a person is open.
+"""Deadlines that are paused while a question to a person is open, or while a hook's step runs.
 
 The time that a person takes to answer does not count against the run that asks, nor against the
 tool call around that run, nor against any outer run or call. Each of these scopes has one
@@ -6,6 +6,9 @@ tool call around that run, nor against any outer run or call. Each of these scop
 deadline once. An outer run may belong to another trio run: for example, a tool may start its own
 trio run in a thread. The scopes of a run may only be touched in its own trio run, which `Home`
 ensures.
+
+The timeout of a hook that wraps a step bounds the hook's own time: its deadline is paused in the
+same way while the step runs.
 """
 
 import math
@@ -18,7 +21,9 @@ import trio
 
 @attrs.define(eq=False)
 class PausableDeadline:
-    """The deadline of one scope, paused as long as at least one question to a person is open.
+    """The deadline of one scope, paused as long as at least one reason to pause it is open.
+
+    A reason is a question to a person, or a step inside a hook.
 
     Must be used in the trio run of the scope.
 
@@ -31,14 +36,14 @@ class PausableDeadline:
     _left: float = attrs.field(default=0.0, init=False)
 
     def begin(self) -> None:
-        """Count one more open question; the first one pauses the deadline."""
+        """Count one more open reason; the first one pauses the deadline."""
         if not self._waiting:
             self._left = self._scope.deadline - trio.current_time()
             self._scope.deadline = math.inf
         self._waiting += 1
 
     def end(self) -> None:
-        """Count one open question less; at zero, resume the deadline. Call once per `begin`."""
+        """Count one open reason less; at zero, resume the deadline. Call once per `begin`."""
         self._waiting -= 1
         if not self._waiting:
             self._scope.deadline = trio.current_time() + self._left

@@ -20,6 +20,8 @@ from typing import Generic, TypeVar
 
 import trio
 
+from agent_actors.kernel.exceptions import foreign_cancellation, is_cancellation
+
 T = TypeVar("T")
 
 
@@ -226,10 +228,13 @@ class Request(Generic[T]):
                 self._value.append(self._missed())
         except Exception as raised:  # noqa: BLE001 - every error goes to the caller
             error = raised
-        except BaseException:
-            # This is not the request's own cancellation: the actor ends and cancels its workers.
-            error = lost()
-            raise
+        except BaseException as raised:
+            # A cancellation is not the request's own: the actor ends and cancels its workers.
+            if isinstance(raised, trio.Cancelled) and not is_cancellation(raised):
+                error = foreign_cancellation()
+            else:
+                error = lost()
+                raise
         finally:
             self._scope = None
             self._settle(None if self._value else error)

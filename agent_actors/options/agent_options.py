@@ -28,6 +28,8 @@ import attrs
 from agent_actors.context.resume_window import RESUME_MAX_BYTES, RESUME_MAX_EVENTS, ResumeWindow
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import (
+    DEFAULT_MAX_CALLS,
+    DEFAULT_MAX_RESULT_BYTES,
     DEFAULT_TOOL_TIMEOUT,
     NO_LIMITS,
     Prices,
@@ -60,6 +62,7 @@ from agent_actors.profiles.resolve import (
 from agent_actors.protocol.retry import RetryPolicy
 from agent_actors.tools import Tool
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
+from agent_actors.tools.tool import ToolValidator
 
 if TYPE_CHECKING:
     import httpx
@@ -122,6 +125,7 @@ class OptionFields(TypedDict, total=False):
     http_client: "httpx.AsyncClient | None"
     cwd: str | os.PathLike[str] | None
     agent_name: str | None
+    resume: str | None
     max_iterations: int
     auto_execute_tools: bool
     max_tool_iterations: int
@@ -132,13 +136,16 @@ class OptionFields(TypedDict, total=False):
     idle_timeout: float
     total_timeout: float
     tool_timeout: float
+    tool_validator: ToolValidator | None
+    max_calls_per_response: int
+    max_result_bytes: float
     max_retries: int
     fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]"
     hooks: Hooks
     hook_timeout: float
     permissions: PermissionPolicy | str | None
     can_use_tool: CanUseTool | None
-    on_ask: OnAsk
+    on_ask: OnAsk | None
     on_suspended: OnSuspended
     question_timeout: float
     allow_message_rewrite: bool
@@ -171,7 +178,8 @@ class AgentOptions(Generic[OutputT_co]):
         provider: The name of a provider profile, for example `ollama` or `anthropic`; a
             `ProviderProfile`; a custom `ModelProvider`; or an object with only `complete` or
             `stream`.
-        system_prompt: Sent first with every request and never stored; empty sends none.
+        system_prompt: Sent first with every request and never stored; empty: that of the profile,
+            or none.
         tools: Tools, or any objects with the interface of `ToolProtocol`; their names must be
             unique.
         max_tokens: Maximum number of tokens of one response; None sends none.
@@ -193,6 +201,8 @@ class AgentOptions(Generic[OutputT_co]):
         http_client: A custom `httpx.AsyncClient`; it is used unchanged and not closed.
         cwd: The working directory that tools receive; by default, that of the process.
         agent_name: The agent's name on every event.
+        resume: The id of an existing session that runs, queries and clients without a session id
+            continue; None: each begins a new session.
         max_iterations: Maximum number of model calls of a run.
         auto_execute_tools: For `Client` and `query`: True to execute tools automatically. Otherwise
             the caller receives each call, executes it and adds the result.
@@ -206,17 +216,27 @@ class AgentOptions(Generic[OutputT_co]):
         idle_timeout: Timeout between two deltas; comments and pings do not count.
         total_timeout: Timeout of one response.
         tool_timeout: Timeout of a tool call, unless the tool has its own.
-        max_retries: Maximum number of retries of one model call after transient failures; 0 means
-            none.
+        tool_validator: A function of the tool's name and the arguments of a call, called for every
+            tool after the tool's own validation; returns an error message for the model, or None.
+        max_calls_per_response: Maximum number of calls of one response that run; the others get an
+            error result, which tells the model to make them in its next response.
+        max_result_bytes: Maximum size of the text of a tool result; at least 1,024, `math.inf` for
+            no limit. A longer result is cut, and the model can read the rest with the tool
+            `ReadResult`. Images and files do not count.
+        max_retries: Maximum number of retries of one model call after transient failures; 0 or
+            less means none.
         fallbacks: Models to use when the previous one has failed permanently: names of models at
             this endpoint, or other `AgentOptions`, from which only endpoint, sampling settings and
             timeouts are used. A run that switched to a fallback keeps it.
         hooks: A `Hook`, a mapping from phases to functions, or any number of both; the first hook
             is the outermost.
-        hook_timeout: Timeout of one call of a hook, unless the hook has its own.
+        hook_timeout: Timeout of one call of a hook, unless the hook has its own. The time that a
+            hook waits in `call_next` does not count.
         permissions: A `PermissionPolicy`, or the name of a mode; None allows every call.
         can_use_tool: A function, sync or async, that decides about a call instead of a person.
-        on_ask: When a person has to decide: `wait` for the answer, or `suspend` the run.
+        on_ask: When a person has to decide: `wait` for the answer (of `runtime.answer` or an
+            `ApprovalQueue`), or `suspend` the run. None waits too, but the mode `prompt` then
+            requires a `can_use_tool`.
         on_suspended: For a prompt to a session that waits for answers: `raise` an error, or `deny`
             the open calls and continue.
         question_timeout: Timeout of a question; without an answer by then, the call is denied.
@@ -286,6 +306,7 @@ class AgentOptions(Generic[OutputT_co]):
     )
     cwd: Path = attrs.field(default=None, converter=as_path, validator=kinds.PATH)
     agent_name: str | None = attrs.field(default=None, validator=kinds.TEXT_OR_NONE)
+    resume: str | None = attrs.field(default=None, validator=kinds.SESSION_ID)
     max_iterations: int = attrs.field(default=25, validator=kinds.whole(1))
     auto_execute_tools: bool = attrs.field(default=False, validator=kinds.SWITCH)
     max_tool_iterations: int = attrs.field(default=5, validator=kinds.whole(0))
@@ -300,6 +321,13 @@ class AgentOptions(Generic[OutputT_co]):
     idle_timeout: float = attrs.field(default=Timeouts().idle, validator=kinds.SECONDS)
     total_timeout: float = attrs.field(default=Timeouts().total, validator=kinds.SECONDS)
     tool_timeout: float = attrs.field(default=DEFAULT_TOOL_TIMEOUT, validator=kinds.SECONDS)
+    tool_validator: ToolValidator | None = attrs.field(
+        default=None, validator=kinds.CALLABLE, metadata=IN_CODE
+    )
+    max_calls_per_response: int = attrs.field(default=DEFAULT_MAX_CALLS, validator=kinds.whole(1))
+    max_result_bytes: float = attrs.field(
+        default=DEFAULT_MAX_RESULT_BYTES, validator=kinds.RESULT_BYTES
+    )
     max_retries: int = attrs.field(default=RetryPolicy().max_retries, validator=kinds.WHOLE)
     fallbacks: "tuple[str | AgentOptions[object], ...]" = attrs.field(
         default=(), converter=_as_fallbacks
@@ -312,7 +340,9 @@ class AgentOptions(Generic[OutputT_co]):
     can_use_tool: CanUseTool | None = attrs.field(
         default=None, validator=kinds.FUNCTION, metadata=IN_CODE
     )
-    on_ask: OnAsk = attrs.field(default="wait", validator=kinds.choice("wait", "suspend"))
+    on_ask: OnAsk | None = attrs.field(
+        default=None, validator=kinds.choice_or_none("wait", "suspend")
+    )
     on_suspended: OnSuspended = attrs.field(
         default="raise", validator=kinds.choice("raise", "deny")
     )
@@ -371,9 +401,9 @@ class AgentOptions(Generic[OutputT_co]):
             ),
         )
         if self.permissions is not None:
-            can_ask = self.can_use_tool is not None or self.on_ask == "suspend"
-            self.permissions.check(can_ask, self.tools)
-        _set(self, "retry_policy", _retry_policy(self))
+            has_approver = self.can_use_tool is not None or self.on_ask is not None
+            self.permissions.check(has_approver, self.tools)
+        _set(self, "retry_policy", RetryPolicy(max_retries=self.max_retries))
         _set(self, "hook_chain", compile_hooks(self.hooks) if self.hooks else NO_HOOKS)
         _set(self, "fallback_options", tuple(_fallback(self, item) for item in self.fallbacks))
 
@@ -558,15 +588,11 @@ def _resolve(options: AgentOptions[object]) -> None:
     except ConfigError as error:
         raise ConfigError(f"AgentOptions: {error}") from error
     _set(options, "resolved", resolved)
-    if not options.model.strip():
-        _set(options, "model", default_model(os.environ) if resolved is None else resolved.model)
-
-
-def _retry_policy(options: AgentOptions[object]) -> RetryPolicy:
-    try:
-        return RetryPolicy(max_retries=options.max_retries)
-    except ConfigError as error:
-        raise ConfigError(f"AgentOptions: {error}") from error
+    if resolved is not None:
+        _set(options, "model", resolved.model)
+        _set(options, "system_prompt", options.system_prompt or resolved.profile.system_prompt)
+    elif not options.model.strip():
+        _set(options, "model", default_model(os.environ))
 
 
 def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -> AgentOptions:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar, 
 import attrs
 
 from agent_actors.domain.json import JsonValue
-from agent_actors.domain.limits import Prices, UsageLimits
+from agent_actors.domain.limits import MIN_MAX_RESULT_BYTES, Prices, UsageLimits
+from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import ConfigError
 from agent_actors.options.validation import HEADER_RULE, fits_header
 from agent_actors.permissions import CanUseTool, PermissionPolicy
@@ -128,12 +129,14 @@ def in_range(low: float, high: float) -> Check:
     return check
 
 
-def one_of(*choices: str) -> Check:
-    """Check that a string is one of these."""
+def one_of(*choices: str, or_none: bool = False) -> Check:
+    """Check that a string is one of these; None passes with `or_none`."""
 
     def check(name: str, value: object) -> str:
+        if value in choices or (or_none and value is None):
+            return ""
         listed = " or ".join(map(repr, choices))
-        return "" if value in choices else f"{name} must be {listed}; got {value!r:.80}"
+        return f"{name} must be {listed}; got {value!r:.80}"
 
     return check
 
@@ -162,6 +165,11 @@ def _check_stop(_name: str, value: object) -> str:
     return ""
 
 
+def _check_session_id(name: str, value: object) -> str:
+    error = None if value is None else find_session_id_error(cast(str, value))
+    return "" if error is None else f"{name}: {error}"
+
+
 def _check_callable(name: str, value: object) -> str:
     if value is None or callable(value):
         return ""
@@ -180,6 +188,9 @@ _FROM_ENVIRONMENT: Final = "; omit it to take it from the environment"
 TEXT: Final = FieldType[str]((str,), "a string")
 TEXT_OR_ENVIRONMENT: Final = FieldType[str]((str,), "a string", none_hint=_FROM_ENVIRONMENT)
 TEXT_OR_NONE: Final = FieldType[str | None]((str, _NONE), "a string, or None")
+SESSION_ID: Final = FieldType[str | None](
+    (str, _NONE), "the id of a session, or None", check=_check_session_id
+)
 KEY: Final = FieldType[str]((str,), "a string", none_hint=_FROM_ENVIRONMENT, secret=True)
 HEADERS: Final = FieldType[Mapping[str, str]](
     (dict, Mapping), "a mapping", check=_check_headers, secret=True
@@ -200,6 +211,11 @@ AMOUNT: Final = FieldType[float](
     "a whole number, or math.inf",
     check=at_least(1, unlimited=", or math.inf for any number"),
 )
+RESULT_BYTES: Final = FieldType[float](
+    (float, int),
+    "a whole number, or math.inf",
+    check=at_least(MIN_MAX_RESULT_BYTES, unlimited=", or math.inf for no limit"),
+)
 STOP: Final = FieldType[tuple[str, ...]](
     (tuple,), "a list of strings", check=_check_stop, takes_text=True
 )
@@ -211,6 +227,7 @@ POLICY: Final = FieldType[PermissionPolicy | None](
 FUNCTION: Final = FieldType[CanUseTool | None](
     (object, bool), "a function, or None", check=_check_callable
 )
+CALLABLE: Final = FieldType[object]((object, bool), "a function, or None", check=_check_callable)
 HTTP_CLIENT: "Final[FieldType[httpx.AsyncClient | None]]" = FieldType(
     (object, bool), "an httpx.AsyncClient", check=_check_client
 )
@@ -240,6 +257,11 @@ def whole_or_none(least: int, unlimited: str) -> FieldType[int | None]:
     """Return the type of a count that may be None; `unlimited` says what None means."""
     check = at_least(least, unlimited=unlimited)
     return FieldType((int, _NONE), "a whole number, or None", check=check)
+
+
+def choice_or_none(*choices: str) -> FieldType[str | None]:
+    """Return the type of a string that is one of these, or None."""
+    return FieldType((str, _NONE), "a string, or None", check=one_of(*choices, or_none=True))
 
 
 def choice(*choices: str) -> FieldType[str]:

@@ -27,7 +27,7 @@ from agent_actors.domain.json import JsonValue, is_deeper, nests_deeper
 from agent_actors.domain.limits import Prices, UsageLimits
 from agent_actors.errors import ConfigError
 from agent_actors.options.field_types import FieldType
-from agent_actors.options.validation import find_keyword_error
+from agent_actors.options.validation import find_keyword_error, other_names
 from agent_actors.permissions import PermissionPolicy
 
 ENV_PREFIX: Final = "AGENT_ACTORS_"
@@ -342,12 +342,12 @@ def fields_of_environ(environ: Mapping[str, str], options: type) -> dict[str, ob
 
 
 def _check_other(variable: str, fields: Iterable[str]) -> None:
-    # Other programs may use the prefix too; a name that is almost that of a field is a typing
-    # error.
-    name = variable.removeprefix(ENV_PREFIX).lower()
-    near = difflib.get_close_matches(name, list(fields), n=1, cutoff=_SLIP)
+    # Other programs may use the prefix too. A name that is almost that of a field is a typing
+    # error, and so is the name that other packages use for a field.
+    name, known = variable.removeprefix(ENV_PREFIX).lower(), list(fields)
+    near = other_names(name, known) or difflib.get_close_matches(name, known, n=1, cutoff=_SLIP)
     if near and variable not in _OTHER_VARIABLES:
-        meant = f"{ENV_PREFIX}{near[0].upper()}"
+        meant = " or ".join(f"{ENV_PREFIX}{field.upper()}" for field in near)
         raise ConfigError(f"{variable} is not an option; did you mean {meant}?")
 
 

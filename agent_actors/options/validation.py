@@ -6,13 +6,58 @@ passwords in URLs, are never shown.
 
 import difflib
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
 from agent_actors.profiles.resolve import ResolvedProvider
 
 _MAX_LISTED_NAMES: Final = 16  # in an error; a longer list hides the name that was meant
+# Names that other packages use for these fields. Their spelling is not similar enough, or several
+# fields share their meaning.
+_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        name: fields
+        for names, fields in (
+            (
+                "timeout request_timeout read_timeout timeouts",
+                (
+                    "total_timeout",
+                    "idle_timeout",
+                    "first_token_timeout",
+                    "connect_timeout",
+                    "run_timeout",
+                    "tool_timeout",
+                ),
+            ),
+            ("stream_timeout inactivity_timeout", ("idle_timeout",)),
+            ("max_output_tokens max_completion_tokens max_new_tokens", ("max_tokens",)),
+            ("system instructions prompt system_message", ("system_prompt",)),
+            ("retries num_retries retry", ("max_retries",)),
+            ("max_steps max_rounds recursion_limit", ("max_iterations", "max_turns")),
+            ("model_name model_id engine deployment", ("model",)),
+            ("url api_base endpoint host openai_api_base", ("base_url",)),
+            ("key token api_token openai_api_key", ("api_key",)),
+            ("extra_headers default_headers", ("headers",)),
+            ("stop_sequences", ("stop",)),
+            ("functions", ("tools",)),
+            ("response_format output_schema output_format result_type", ("output_type",)),
+            (
+                "allowed_tools disallowed_tools permission_mode mode policy tool_whitelist",
+                ("permissions",),
+            ),
+            ("approver approval on_approval can_use", ("can_use_tool",)),
+            ("max_budget max_budget_usd budget usage_limits", ("limits", "session_limits")),
+            ("working_directory workdir work_dir root", ("cwd",)),
+            ("name agent", ("agent_name",)),
+            ("callbacks middleware", ("hooks",)),
+            ("client", ("http_client", "provider")),
+            ("max_history history_limit max_messages", ("resume_max_events",)),
+        )
+        for name in names.split()
+    }
+)
 HEADER_RULE: Final = (
     "must be printable ASCII without line breaks; look for a stray newline or quotation mark"
 )
@@ -95,10 +140,19 @@ def find_keyword_error(keywords: Iterable[str], fields: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the name that was probably meant, and all known names if they are few."""
+    """Return the names that were probably meant, and all known names if they are few."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = other_names(name, names) or difflib.get_close_matches(name, names, n=1)
+    *first, last = map(repr, near or [""])
+    either = f"{', '.join(first)} or {last}" if first else last
     if near and len(names) > _MAX_LISTED_NAMES:
-        return f"did you mean {near[0]!r}?"
-    meant = f"did you mean {near[0]!r}? " if near else ""
+        return f"did you mean {either}?"
+    meant = f"did you mean {either}? " if near else ""
     return f"{meant}Known: {', '.join(names)}"
+
+
+def other_names(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the known fields for which other packages use this name."""
+    words = tuple(known)
+    plain = name.strip().lower().replace("-", "_")
+    return tuple(field for field in _OTHER_NAMES.get(plain, ()) if field in words)

@@ -4,8 +4,9 @@ The effect of a shell line cannot be determined without running it. Allow rules 
 accept plain lines and compare each simple command in them. A line with an expansion, a redirection,
 a comment, a group or an escape is not plain. Deny and ask rules compare every part of the line that
 could run as a command: inside quotes, after `sudo` and similar programs, and with a path before the
-name. This catches mistakes. Only a sandbox stops a malicious command, because `python -c`, for
-example, can hide anything.
+name. `shell_words` additionally finds commands that cannot be read, which these rules also match.
+This catches mistakes. Only a sandbox stops a malicious command, because `python -c`, for example,
+can hide anything.
 
 Commands are read as a POSIX shell reads them.
 """
@@ -16,6 +17,7 @@ from functools import lru_cache
 from typing import Final
 
 from agent_actors.permissions.globs import folded
+from agent_actors.permissions.programs import KEYWORDS, WRAPPERS
 
 # Outside quotes, these characters mean that a line is more than a list of simple commands. `#`
 # begins a comment, which could hide a quote from this reader but not from the shell.
@@ -33,18 +35,12 @@ _REDIRECTION: Final = re.compile(
 )
 _UNQUOTED: Final = str.maketrans("", "", "'\"\\")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=\S*")
-# Programs and keywords that run the words after them, possibly after options of their own.
-_RUNNER: Final = re.compile(
-    "builtin|busybox|chroot|chrt|command|coproc|do|doas|elif|else|env|eval|exec|fakeroot|flock|if|"
-    "ionice|nice|nohup|parallel|pkexec|prlimit|runuser|script|setpriv|setsid|stdbuf|strace|su|sudo|"
-    "systemd-run|taskset|then|time|timeout|toybox|unshare|until|watch|while|xargs|"
-    "!|-exec|-execdir|-ok|-okdir"
-)
+_RUNNERS: Final = KEYWORDS | WRAPPERS.keys()
 # Words after a runner that are tried as the beginning of a command. Bounds the time for hostile
 # lines.
 _TRIED: Final = 32
-# Characters; more than models write in one call. The slowest line of this length takes a quarter of
-# a second to analyze and blocks every session of the runtime for that time.
+# Characters; more than models write in one call. The slowest line of this length takes half a
+# second to analyze and blocks every session of the runtime for that time.
 LONGEST_LINE: Final = 100_000
 
 
@@ -102,7 +98,7 @@ def _beginnings(words: list[str]) -> Iterator[str]:
     if start < len(words):
         yield _command(words[start:])
     for number, word in enumerate(words):
-        if _RUNNER.fullmatch(_program(word)):
+        if _program(word) in _RUNNERS:
             for later in range(number + 1, min(number + 1 + _TRIED, len(words))):
                 yield _command(words[later:])
             return

@@ -23,6 +23,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.permissions.commands import LONGEST_LINE, possible_commands, simple_commands
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 from agent_actors.permissions.paths import PathPattern
+from agent_actors.permissions.shell_words import PossibleCommand, readable_commands
 from agent_actors.permissions.url_readings import parsed
 from agent_actors.permissions.urls import DomainPattern, UrlPattern, restricts_spelling
 
@@ -66,15 +67,18 @@ class Pattern:
     Attributes:
         text: The pattern as written.
         kind: The kind that its prefix names; None without a prefix.
+        body: The pattern without the prefix.
     """
 
     text: str
     kind: Kind | None
+    body: str
     _any: bool
     _narrow: Glob
     _wide: Glob
     _commands: tuple[Glob, ...]
     _wide_commands: tuple[Glob, ...]
+    _command_heads: tuple[tuple[str, bool], ...]
     _path: PathPattern | None
     _url: UrlPattern | None
     _domain: DomainPattern | None
@@ -95,11 +99,13 @@ class Pattern:
         return cls(
             text,
             kind,
+            body,
             body in ("*", "**"),
             glob(body),
             wide_glob(body),
             tuple(map(glob, forms)),
             tuple(map(wide_glob, forms)),
+            tuple(map(_head, forms)),
             _path_of(body, kind),
             UrlPattern.parse(body) if _is_url(body, kind) else None,
             DomainPattern.parse(body) if kind is Kind.DOMAIN else None,
@@ -151,7 +157,7 @@ class Pattern:
             kind is Kind.URL and restricts_spelling(self._wide, value)
         ):
             return True
-        return (kind in (Kind.COMMAND, None) and self._may_run(value)) or (
+        return (kind in (Kind.COMMAND, None) and self._may_run(value, kind)) or (
             (kind in (Kind.PATH, None) or bool(_path_of_url(value))) and self._may_open(value, cwd)
         )
 
@@ -161,9 +167,23 @@ class Pattern:
             any(one.fullmatch(part) for one in self._commands) for part in parts or ()
         )
 
-    def _may_run(self, line: str) -> bool:
-        return len(line) > LONGEST_LINE or any(
-            one.fullmatch(part) for part in possible_commands(line) for one in self._wide_commands
+    def _may_run(self, line: str, kind: Kind | None) -> bool:
+        return (
+            len(line) > LONGEST_LINE
+            or any(
+                one.fullmatch(part)
+                for part in possible_commands(line)
+                for one in self._wide_commands
+            )
+            or any(self._may_be(command, kind) for command in readable_commands(line))
+        )
+
+    def _may_be(self, command: PossibleCommand, kind: Kind | None) -> bool:
+        if command.complete:
+            return any(one.fullmatch(command.text) for one in self._wide_commands)
+        # An argument of no known kind is rarely a command: prose and JSON may begin like one.
+        return (bool(command.text) or kind is Kind.COMMAND) and any(
+            command.may_begin_with(head, more=more) for head, more in self._command_heads
         )
 
     def _may_open(self, value: str, cwd: PurePath) -> bool:
@@ -180,6 +200,13 @@ def _command_forms(body: str) -> tuple[str, ...]:
             first = shown.removesuffix(tail).rstrip()
             return (first, f"{first} *")
     return (shown,)
+
+
+def _head(form: str) -> tuple[str, bool]:
+    """Return a pattern up to its first wildcard, and whether it has one."""
+    head = re.split(r"[*?[]", form, maxsplit=1)[0]
+    blank = " " if head.endswith(" ") else ""
+    return folded(head) + blank, len(head) < len(form)
 
 
 def _is_url(body: str, kind: Kind | None) -> bool:

@@ -12,8 +12,10 @@ same arguments always produce the same verdict.
 """
 
 import json
+import logging
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
@@ -40,6 +42,8 @@ from agent_actors.permissions.modes import (
 )
 from agent_actors.permissions.rules import Rule, parse_rules, rule_for
 from agent_actors.tools import Tool
+
+_log: Final = logging.getLogger(__name__)
 
 # Characters of the arguments that a question shows: one screen, which a person still reads.
 _SHOWN: Final = 1500
@@ -84,6 +88,12 @@ class PermissionPolicy:
     allowed_tools: tuple[str, ...] | None = attrs.field(default=None, converter=_maybe_names)
     disallowed_tools: tuple[str, ...] = attrs.field(default=(), converter=_names)
     above: "PermissionPolicy | None" = None
+
+    def __attrs_post_init__(self) -> None:
+        for rule in self.allow:
+            risk = rule.execution_risk
+            if risk:
+                _warn_of_risk(rule.text, risk)
 
     # Offered tools.
 
@@ -230,8 +240,8 @@ class PermissionPolicy:
         """Raise an error if this policy cannot work for an agent.
 
         Args:
-            has_approver: True if someone can be asked: a `can_use_tool`, an approver, or a handler
-                of questions.
+            has_approver: True if the agent declares where answers come from: a `can_use_tool`,
+                or an explicit `on_ask`.
             tools: The agent's tools.
 
         Raises:
@@ -241,8 +251,9 @@ class PermissionPolicy:
         """
         if self.mode is PermissionMode.PROMPT and not has_approver:
             raise ConfigError(
-                "permissions: mode 'prompt' asks about every call, but there is no approver; "
-                "pass an approver or can_use_tool, or choose another mode"
+                "permissions: mode 'prompt' asks about every call, but there is no approver; pass "
+                "can_use_tool, or on_ask='wait' if your program answers with runtime.answer or an "
+                "ApprovalQueue, or on_ask='suspend', or choose another mode"
             )
         known = {tool.name: tool for tool in tools}
         for name in (*(rule.name for rule in (*self.deny, *self.ask)), *self.disallowed_tools):
@@ -330,6 +341,16 @@ class PermissionPolicy:
 
     def _mode_denies(self) -> Deny:
         return Deny(f"mode {self.mode.value!r} does not let it run")
+
+
+@lru_cache(maxsize=1024)  # one warning per rule; runs make policies from policies
+def _warn_of_risk(rule: str, risk: str) -> None:
+    _log.warning(
+        "the allow rule %r admits more than its program: %s; allow single commands, or use "
+        "read_only_commands()",
+        rule,
+        risk,
+    )
 
 
 def _ask(call: ToolUseBlock, tool: Tool, cwd: PurePath, reason: str) -> Ask:

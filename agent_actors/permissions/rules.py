@@ -22,6 +22,7 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError
 from agent_actors.permissions.globs import Glob, escaped, glob
 from agent_actors.permissions.patterns import FIELDS, Kind, Pattern
+from agent_actors.permissions.programs import find_execution_risk
 from agent_actors.tools import Tool
 
 _NAME: Final = re.compile(r"[\w*?\[\]!-]+", re.ASCII)
@@ -82,6 +83,17 @@ class Rule:
     def is_bare(self) -> bool:
         """True if the rule applies to every call of the tool, regardless of its arguments."""
         return not self.fields or (set(self.fields) == {""} and self.fields[""].text in ("*", "**"))
+
+    @property
+    def execution_risk(self) -> str:
+        """The way in which an allowed call could run any other program; empty if none is known."""
+        risks = (
+            find_execution_risk(pattern.body)
+            for field, pattern in self.fields.items()
+            if pattern.kind is Kind.COMMAND
+            or (pattern.kind is None and FIELDS.get(field, Kind.COMMAND) is Kind.COMMAND)
+        )
+        return next(filter(None, risks), "")
 
     @property
     def is_exact(self) -> bool:

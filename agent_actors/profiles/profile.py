@@ -5,8 +5,9 @@ files, and `resolve` derives the URL and the API key of an endpoint. A profile h
 environment variables but no secrets, so it can be shown, logged and kept in a repository.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, get_args
 
 import attrs
@@ -16,6 +17,8 @@ from agent_actors.profiles.dialect import PLAIN, ChatDialect
 
 Protocol: TypeAlias = Literal["openai", "anthropic"]
 PROTOCOLS: Final[tuple[str, ...]] = get_args(Protocol)
+
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 LAST_QUIRK: Final = 50
 """The highest number of a chat completions quirk; `docs/reference/quirks.md` counts from 1."""
@@ -63,6 +66,9 @@ class ProviderProfile:
             `http://`.
         model: The default model; empty: the caller or the environment must name one.
         model_env: Environment variables for the model.
+        model_names: The endpoint's names of models, by the names that callers use; a model that is
+            not listed keeps its name.
+        system_prompt: The system prompt of agents that have none.
         api_key_env: Environment variables for the API key.
         api_key_required: Whether the provider refuses requests without an API key.
         api_key_header: The header for the bare API key; empty: the header that the protocol
@@ -85,6 +91,8 @@ class ProviderProfile:
     path: str = ""
     model: str = ""
     model_env: tuple[str, ...] = attrs.field(default=(), converter=_texts)
+    model_names: Mapping[str, str] = attrs.field(default=_NO_NAMES, hash=False)
+    system_prompt: str = ""
     api_key_env: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     api_key_required: bool = False
     api_key_header: str = ""

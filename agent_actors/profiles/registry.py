@@ -38,6 +38,7 @@ _KINDS: Final[Mapping[str, type]] = {
     "a list of strings": list,
     "a list of integers": list,
     "a list of tables": list,
+    "a table of strings": dict,
 }
 
 
@@ -47,6 +48,8 @@ def _kind_of(field: "attrs.Attribute[object]") -> str:
         return "a list of tables"
     if field.name == "quirks":
         return "a list of integers"
+    if field.name == "model_names":
+        return "a table of strings"
     if isinstance(field.default, bool):
         return "true or false"
     return "a list of strings" if isinstance(field.default, tuple | frozenset) else "a string"
@@ -220,6 +223,9 @@ def _check(table: dict[str, object], fields: Mapping[str, str], where: str) -> N
 def _fits(value: object, kind: str) -> bool:
     if type(value) is not _KINDS[kind]:
         return False
+    if isinstance(value, dict):
+        table = cast("dict[str, object]", value)
+        return all(isinstance(one, str) for one in table.values())
     if not isinstance(value, list):
         return True
     members = cast("list[object]", value)

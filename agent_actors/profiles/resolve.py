@@ -45,7 +45,7 @@ class ResolvedProvider:
     Attributes:
         profile: The profile of the provider.
         base_url: The base URL; empty if no source names one.
-        model: The model; empty if no source names one.
+        model: The model, as the endpoint names it; empty if no source names one.
         api_key: The API key; None if no source has one, empty if no key must be sent.
         api_key_header: The header for the bare API key; None: the header that the protocol defines.
         dialect: The dialect of this model at this endpoint.
@@ -87,6 +87,7 @@ def resolve(
     """
     if not model.strip():
         model = _first(environ, (MODEL_ENV, *profile.model_env)) or profile.model
+    model = profile.model_names.get(model, model)
     header = api_key_header or profile.api_key_header or None
     if api_key is None:
         api_key = _first(environ, (API_KEY_ENV, *profile.api_key_env)) or None

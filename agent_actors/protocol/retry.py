@@ -5,7 +5,8 @@ retries from becoming a flood. It is pure: times and random numbers are passed i
 performs the retries and notifies subscribers.
 
 The rules follow the official clients. These failures are retried: a failed or broken connection, a
-status of 408, 409, 425, 429 or 5xx, and the same errors reported inside a response. If an endpoint
+status of 408, 409, 425, 429 or 5xx, and the same errors reported inside a response, also as a
+finish reason. If an endpoint
 sends the header `x-should-retry`, that header decides.
 """
 
@@ -18,7 +19,6 @@ from typing import Final
 import attrs
 
 from agent_actors.errors import (
-    ConfigError,
     ProviderConnectError,
     ProviderDeadlineError,
     ProviderError,
@@ -39,7 +39,33 @@ _IN_BAND_REFUSALS: Final = frozenset(
     {"429", "503", "529", "overloaded_error", "rate_limit_error", "rate_limit_exceeded"}
 )
 _IN_BAND_TRANSIENT: Final = frozenset(
-    {"408", "500", "502", "504", "api_error", "server_error", "internal_error", "timeout_error"}
+    {
+        "408",
+        "500",
+        "502",
+        "504",
+        "api_error",
+        "server_error",
+        "internal_error",
+        "timeout_error",
+        # Finish reasons that report a failure.
+        "error",
+        "abort",
+        "aborted",
+        "cancelled",
+        "insufficient_system_resource",
+        "network_error",
+        "timeout",
+        # The reason why Groq stopped a stream early.
+        "x_groq.error",
+        # The model wrote something that the endpoint cannot parse. Sampling again often helps.
+        "malformed_function_call",
+        "malformed_response",
+        "malformed_model_output",
+        "malformed_tool_use",
+        "unexpected_tool_call",
+        "tool_use_failed",
+    }
 )
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -59,12 +85,16 @@ _ENDPOINT_TRIES: Final = 500.0
 _EARNED_PER_SECOND: Final = 10.0
 
 
+def _at_least_none(retries: int) -> int:
+    return max(retries, 0)
+
+
 @attrs.frozen(kw_only=True)
 class RetryPolicy:
     """Limits on the retries of a model call. Durations in seconds.
 
     Attributes:
-        max_retries: Maximum number of retries of one model call; 0 for none. A refusal (for
+        max_retries: Maximum number of retries of one model call; 0 or less for none. A refusal (for
             example 429) does not count while the endpoint accepts other requests. The refused call
             then only waits, with pauses that grow up to one minute.
         base: The upper bound of the first random pause. The bound doubles with each retry, up to
@@ -76,14 +106,10 @@ class RetryPolicy:
         run_budget: Maximum number of retries of all model calls of one run.
     """
 
-    max_retries: int = 2
+    max_retries: int = attrs.field(default=2, converter=_at_least_none)
     base: float = 0.5
     patience: float = 300.0
     run_budget: int = 50
-
-    def __attrs_post_init__(self) -> None:
-        if self.max_retries < 0:
-            raise ConfigError(f"max_retries must be at least 0 (for none); got {self.max_retries}")
 
     def pause(self, retry: int, chance: float) -> float:
         """Return the seconds before a retry: exponential backoff with full jitter.

@@ -15,6 +15,8 @@ times. The model is not called again if an invalid response was cut off.
 A response that was refused or filtered ends the run. None of its calls runs: each becomes a
 `ToolUseError` and gets a synthetic result, so that the history stays valid.
 
+At most `max_calls` calls of one response run. The others get synthetic error results.
+
 Input that arrives during the run waits for the next turn boundary.
 """
 
@@ -25,6 +27,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock, ToolUseBlock, ToolUseError
+from agent_actors.domain.limits import DEFAULT_MAX_CALLS
 from agent_actors.domain.model import REFUSED_CALL, FinishReason, ModelCompleted
 from agent_actors.domain.run import StopReason, ToolCallResult
 
@@ -229,7 +232,9 @@ class IllegalTransition(Exception):
 _STOP_OF: Final[Mapping[FinishReason, StopReason]] = {
     "stop": StopReason.COMPLETED,
     "tool_calls": StopReason.COMPLETED,
+    "unmarked": StopReason.COMPLETED,
     "unknown": StopReason.COMPLETED,
+    "paused": StopReason.PAUSED,
     "length": StopReason.LENGTH,
     "refusal": StopReason.REFUSAL,
     "content_filter": StopReason.CONTENT_FILTER,
@@ -248,10 +253,12 @@ class TurnMachine:
         max_iterations: The maximum number of model calls of the run.
         output_retries: How often, in the whole run, the model is called again after an invalid
             response; None: the run has no output type, and every response is valid.
+        max_calls: The maximum number of calls of one response that run.
     """
 
     max_iterations: int
     output_retries: int | None = None
+    max_calls: int = DEFAULT_MAX_CALLS
     state: State = attrs.field(default=State.READY, init=False)
     iteration: int = attrs.field(default=0, init=False)
     _open: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
@@ -313,15 +320,18 @@ class TurnMachine:
         return ()
 
     def take_answer(self, answer: ModelCompleted) -> Commands:
-        """Record the response, write results for malformed calls, and start the others."""
+        """Record the response, write results for malformed or too many calls, start the others."""
         if answer.refused:
             return self._take_refusal(answer)
         entries: list[Entry] = [AnswerEntry(answer)]
         refused: list[Entry] = []
         for block in answer.blocks:
             if isinstance(block, ToolUseBlock):
-                self._open[block.id] = block
                 entries.append(CallEntry(block))
+                if len(self._open) < self.max_calls:
+                    self._open[block.id] = block
+                else:
+                    refused.append(_synthetic(block, self._too_many_calls()))
             elif isinstance(block, ToolUseError):
                 call = block.as_tool_use()
                 entries.append(CallEntry(call))
@@ -337,6 +347,12 @@ class TurnMachine:
         if self.output_retries is not None:
             return (append, *self._check_output(answer))
         return (append, *self._finish(_STOP_OF[answer.finish_reason]))
+
+    def _too_many_calls(self) -> str:
+        return (
+            f"not run: one response may contain at most {self.max_calls} calls; make the remaining "
+            "calls in the next response"
+        )
 
     def _take_refusal(self, answer: ModelCompleted) -> Commands:
         # Pending input is not taken: it becomes the prompt of a separate run.
@@ -400,10 +416,10 @@ class TurnMachine:
         if answer.damaged_lines:
             # The incomplete response may be valid and have a different meaning.
             return self.refuse_output(OutputInvalid(_DAMAGED_OUTPUT))
-        if answer.finish_reason == "length":
+        if answer.finish_reason in {"length", "paused"}:
             # Some endpoints report "length" for complete responses, so check it. An invalid one
             # would be cut off again.
-            self._end_if_invalid = StopReason.LENGTH
+            self._end_if_invalid = _STOP_OF[answer.finish_reason]
         elif answer.done:
             self._end_if_invalid = StopReason.OUTPUT_INVALID
         return (CheckOutput(answer.text if answer.output is None else answer.output),)

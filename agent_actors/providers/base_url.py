@@ -4,11 +4,28 @@ Providers call these checks in their constructors. This module also defines how 
 a URL.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from agent_actors.domain.model import ModelRequest
-from agent_actors.errors import ConfigError
+from agent_actors.domain.urls import public_url
+from agent_actors.errors import (
+    ConfigError,
+    ProviderError,
+    ProviderInBandError,
+    ProviderStatusError,
+)
+from agent_actors.providers.response_body import GOT_PAGE
+
+_VERSION: Final = re.compile(r"/v[0-9]+[a-z0-9]*(?:/|$)", re.IGNORECASE)
+_MODEL: Final = re.compile(r"\b(?:model|deployment|engine)s?\b", re.IGNORECASE)
+_UNKNOWN_PATH: Final = re.compile(
+    r"\b(?:unexpected|unknown|invalid|unsupported) (?:endpoint|path|route|url)\b"
+    r"|\b(?:endpoint|path|route|url|page) not found\b|\bno (?:such )?(?:endpoint|path|route)\b",
+    re.IGNORECASE,
+)
 
 
 def split_base_url(base_url: str, *, example: str) -> SplitResult:
@@ -38,6 +55,41 @@ def shown_url(base: SplitResult) -> str:
     """Return a base URL for errors and logs, without the password and the query."""
     host = base.netloc.rpartition("@")[2]
     return urlunsplit((base.scheme, host, base.path.rstrip("/"), "", ""))
+
+
+def url_with_version(base: SplitResult, path: str) -> str:
+    """Return a base URL with `/v1`, or nothing if the URL has a version.
+
+    Args:
+        base: The base URL that the caller passed.
+        path: The path that the provider adds; the base URL may end with it.
+    """
+    if _VERSION.search(base.path) is not None:
+        return ""
+    return shown_url(base).removesuffix(path) + "/v1"
+
+
+def explain_unknown_path(error: ProviderError, url: str, *, suggestion: str = "") -> None:
+    """Add a hint to the failure if the base URL is its likely cause.
+
+    Servers report an unknown path in three ways: with status 404 or 405, with a JSON error at
+    status 200, or with the page of their web application. The hint names the requested URL.
+
+    Args:
+        error: The failure of a request.
+        url: The requested URL.
+        suggestion: A base URL that may be correct; empty if none is known.
+    """
+    if isinstance(error, ProviderStatusError):
+        # A server that knows the path refuses unknown models with a 404, too.
+        unknown = error.status in {404, 405} and _MODEL.search(error.body_message) is None
+    elif isinstance(error, ProviderInBandError):
+        unknown = _UNKNOWN_PATH.search(str(error)) is not None
+    else:
+        unknown = GOT_PAGE in str(error)
+    if unknown:
+        remedy = f"; base_url may lack a version, try {suggestion}" if suggestion else ""
+        error.add_hint(f"the request was POST {public_url(url)}{remedy}")
 
 
 def checked_headers(

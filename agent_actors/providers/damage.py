@@ -4,7 +4,7 @@ This module counts damaged lines and creates notices about them. The decoder of 
 decides which tool calls a damaged line may have belonged to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from agent_actors.domain.model import NoticeDelta
@@ -23,17 +23,26 @@ NO_DATA: Final = "an event without data was skipped"
 NOT_UTF8: Final = "a data line had bytes that are not UTF-8"
 
 
+def unchanged(text: str) -> str:
+    """Return the text: there are no credentials to remove."""
+    return text
+
+
 class DamagedLines:
     """The damaged lines of one response.
+
+    Args:
+        redact: Removes credentials from a line.
 
     Attributes:
         count: The number of damaged lines.
         first: The beginning of the first damaged line; empty if there is none.
     """
 
-    __slots__ = ("count", "first")
+    __slots__ = ("_redact", "count", "first")
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Callable[[str], str] = unchanged) -> None:
+        self._redact = redact
         self.count: int = 0
         self.first: str = ""
 
@@ -47,7 +56,7 @@ class DamagedLines:
         Returns:
             A notice about the line; empty after the first few lines.
         """
-        line = mend_surrogates(line[:_SHOWN_CHARACTERS])
+        line = self._redact(mend_surrogates(line[:_SHOWN_CHARACTERS]))
         self.first = self.first or line
         self.count += 1
         if self.count > _MAX_NOTICES:

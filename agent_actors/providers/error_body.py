@@ -4,9 +4,13 @@ import re
 from typing import Final
 
 from agent_actors.domain.json import JsonValue
+from agent_actors.errors import ProviderStatusError
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
+_ENVELOPE: Final = "error"
+"""The type of the object around an error; it does not describe the error."""
+
 _SHOWN: Final = 500
 """The number of characters of a body, or of a failed generation, that an error shows."""
 
@@ -26,7 +30,7 @@ _REFUSED: Final = re.compile(
 _CALLERS: Final = frozenset({400, 404, 405, 422, 500, 501})
 """Status codes with which endpoints refuse a request because of its content."""
 
-TEXT_ONLY_HINT: Final = (
+_TEXT_ONLY_HINT: Final = (
     "if this model does not support tools, pass none, or declare the endpoint text-only: "
     'refuses={"tools"} in the ChatDialect of its profile'
 )
@@ -59,7 +63,9 @@ def code_of(error: JsonValue, depth: int = _DEEPEST) -> str:
     if isinstance(error, dict) and depth:
         for key in ("code", "status", "type"):
             value = error.get(key)
-            if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
+            if isinstance(value, bool) or value in ("", _ENVELOPE):
+                continue
+            if isinstance(value, str | int):
                 return str(value)
         return code_of(error.get("error"), depth - 1)
     return ""
@@ -78,11 +84,11 @@ def message_of_body(body: bytes) -> str:
     return text[:_SHOWN]
 
 
-def refuses_tools(status: int, message: str) -> bool:
-    """Return whether a failure most likely means that tools are not supported."""
-    if status not in _CALLERS:
-        return False
-    return bool(_TOOLS.search(message) and _REFUSED.search(message))
+def explain_refused_tools(error: ProviderStatusError) -> None:
+    """Add a hint to the failure if it most likely means that tools are not supported."""
+    text = error.body_message
+    if error.status in _CALLERS and _TOOLS.search(text) and _REFUSED.search(text):
+        error.add_hint(_TEXT_ONLY_HINT)
 
 
 def looks_like_html(text: str) -> bool:

@@ -96,6 +96,8 @@ class Reading:
         self._status = 0
         self._response_headers: dict[str, str] = {}
         self._body = bytearray()
+        # The reason why the body of a failure could not be read completely.
+        self._broken: ProviderError | None = None
 
     @property
     def full(self) -> bool:
@@ -124,9 +126,10 @@ class Reading:
         try:
             with self._grace.scope:
                 await exchange.exchange(request, self)
-        except ProviderError:
+        except ProviderError as error:
             if not self._has_failed:
                 raise
+            self._broken = error
         finally:
             self._grace.over()
 
@@ -163,6 +166,9 @@ class Reading:
                 "the exchange ended without a response", endpoint=self._endpoint
             )
         message = message_of_body(bytes(self._body[:_MAX_BODY]))
+        if not message and self._broken is not None:
+            reason = str(self._broken).removeprefix(f"{self._broken.endpoint}: ")
+            message = f"the body could not be read: {reason}"
         location = self._response_headers.get("location")
         if 300 <= self._status < 400 and location:
             message = (

@@ -6,7 +6,14 @@ from functools import partial
 import attrs
 import trio
 
-from agent_actors.domain.events import ErrorEvent, EventBuilder, ResultEvent, SessionRewind
+from agent_actors.domain.events import (
+    ErrorEvent,
+    EventBuilder,
+    ResultEvent,
+    RunStopped,
+    SessionRewind,
+    SubagentStopped,
+)
 from agent_actors.domain.run import CancelReason, RunResult, StopReason, ToolCallResult
 from agent_actors.errors import RuntimeShutdown
 from agent_actors.kernel.request import RequestCancelled
@@ -67,6 +74,7 @@ async def close_run(
         failure = await context.hooks.end(usage.text, stop_reason or "error", failure)
     if subagent is not None:
         failure = await subagent.stop(stop_reason, usage.text, failure)
+    _notify_observers(context, stop_reason or "error")
     entries = _closing_entries(context, results, stop_reason or "error", why)
     builders = [*usage.records(entries), *usage.call_records.end_all()]
     builders += [*model.partial_usage_records(), *usage.records_of_unanswered()]
@@ -86,6 +94,21 @@ async def close_run(
     if cancelled and stop.reason in (None, CancelReason.CALLER):
         raise RequestCancelled("caller")
     return _result(context, tools, stop_reason)
+
+
+def _notify_observers(context: RunContext, stop_reason: str) -> None:
+    text, parent = context.usage.text, context.parent
+    context.journal.notify_observers(partial(RunStopped, stop_reason=stop_reason, text=text))
+    if parent is not None and parent.services is context.services:
+        stopped: EventBuilder = partial(
+            SubagentStopped,
+            subagent_name=context.options.agent_name or "",
+            subagent_session_id=context.spec.session_id,
+            stop_reason=stop_reason,
+            text=text,
+            tool_use_id=context.parent_tool_use_id or "",
+        )
+        parent.journal.notify_observers(stopped)
 
 
 def _closing_entries(
@@ -114,6 +137,7 @@ def _last_event(context: RunContext, stop_reason: str, failure: Exception | None
         duration=trio.current_time() - context.started,
         cost=usage.cost,
         output=context.output.data,
+        finish_reason=usage.finish_reason,
         stop_details=usage.stop_details,
         damaged_lines=usage.damaged_lines,
     )
@@ -137,6 +161,7 @@ def _result(context: RunContext, tools: ToolRunner, stop_reason: str) -> RunResu
         hook_events=tuple(context.journal.hook_events),
         questions=tools.deferred.suspended_questions,
         external_calls=tools.deferred.suspended_calls,
+        finish_reason=usage.finish_reason,
         stop_details=usage.stop_details,
         damaged_lines=usage.damaged_lines,
     )

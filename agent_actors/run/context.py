@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Final
 
 import attrs
@@ -28,6 +29,7 @@ from agent_actors.run.services import RunServices
 from agent_actors.run.spec import RunSpec
 from agent_actors.run.steering import Inbox
 from agent_actors.run.tools.effective_policy import effective_policy
+from agent_actors.run.tools.result_limit import ResultLimit, can_read_results
 from agent_actors.sessions.records import recordable
 
 current_context: Final[ContextVar["RunContext | None"]] = ContextVar(
@@ -54,6 +56,7 @@ class RunContext:
         events: Builds the events of the run.
         journal: Records events and shows them.
         usage: Counts the usage of the run.
+        result_limit: Cuts the results of tools.
         output: The output of the run.
         hooks: The hooks of the agent; None if the agent has no hooks.
         permissions: The policy for tool calls; None: no restriction.
@@ -81,6 +84,7 @@ class RunContext:
     events: EventFactory = attrs.field(init=False)
     journal: Journal = attrs.field(init=False)
     usage: UsageAccounting = attrs.field(init=False)
+    result_limit: ResultLimit = attrs.field(init=False)
     output: RunOutput = attrs.field(init=False)
     hooks: RunHooks | None = attrs.field(init=False)
     permissions: PermissionPolicy | None = attrs.field(init=False)
@@ -99,7 +103,9 @@ class RunContext:
     def __attrs_post_init__(self) -> None:
         spec, services, options = self.spec, self.services, self.spec.options
         self.started_at = services.wall_clock()
-        self.machine = TurnMachine(spec.max_iterations, options.retries_of_output)
+        self.machine = TurnMachine(
+            spec.max_iterations, options.retries_of_output, options.max_calls_per_response
+        )
         self.usage = UsageAccounting(options.prices)
         self.output = RunOutput(options.output)
         scope = EventScope(
@@ -118,6 +124,12 @@ class RunContext:
         if spec.from_client:
             self.inbox.close()  # a run of `Client` takes only its own prompt
         self.stop = RunStop(self.inbox)
+        self.result_limit = ResultLimit(
+            spec.session_id,
+            options.max_result_bytes,
+            services.kept_results,
+            readable=partial(can_read_results, spec, self.permissions),
+        )
         self.journal = Journal(services.bus, self.events, self.mailbox, self.inbox)
 
     @property
@@ -130,6 +142,11 @@ class RunContext:
         """The session; only valid after the session is open."""
         assert self.session is not None
         return self.session
+
+    @property
+    def ids(self) -> tuple[str, str, str]:
+        """The ids of the session, of the run and of the request."""
+        return self.spec.session_id, self.node.run_id, self.spec.request_id
 
     def messages(self) -> Messages:
         """Return the conversation so far; empty if the session is not open."""

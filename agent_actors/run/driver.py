@@ -9,9 +9,12 @@ from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, assert_never
 
+import trio
+
 from agent_actors.actors.run_tree import current_call, current_run
 from agent_actors.domain.run import RunResult, StopReason
 from agent_actors.errors import RunDeadlineExceeded, RuntimeShutdown
+from agent_actors.kernel.exceptions import foreign_cancellation, is_cancellation
 from agent_actors.kernel.pausable_deadline import Home, PausableDeadline
 from agent_actors.protocol.turn import (
     Append,
@@ -115,7 +118,7 @@ class Driver:
         scope.deadline = context.started + timeout
         with scope:
             try:
-                await open_session(context)
+                await open_session(context, self._tools)
                 self._budget.session = context.opened_session.state
                 end = RunEnd(stop_reason=await self._run_turns())
             except RunBlocked as blocked:
@@ -125,6 +128,10 @@ class Driver:
                     context.journal.add(context.usage.enter_usage(block.usage))
             except Exception as error:  # noqa: BLE001 - raised once the session is closed
                 end = RunEnd(failure=error)
+            except trio.Cancelled as error:
+                if is_cancellation(error):
+                    raise
+                end = RunEnd(failure=foreign_cancellation())
             except KeyboardInterrupt as error:  # only users' code can be interrupted here
                 context.services.take_interrupt(error)
                 end = RunEnd(failure=RuntimeShutdown())

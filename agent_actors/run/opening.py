@@ -2,13 +2,15 @@
 
 from functools import partial
 
+import attrs
 import trio
 
 from agent_actors.actors.session_gate import Lease
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import EventBuilder, RunQueued, SystemInit
+from agent_actors.domain.events import EventBuilder, RunQueued, SessionStarted, SystemInit
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import ToolCallResult
+from agent_actors.errors import AgentError, SessionError
 from agent_actors.protocol.turn import Resumed, UserInput
 from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.run_hooks import HookBlock, RunBlocked
@@ -17,6 +19,7 @@ from agent_actors.run.steering import Steering
 from agent_actors.run.suspension import answers_by_call, check_results, close_suspended
 from agent_actors.run.tools.deferred_calls import result_of
 from agent_actors.run.tools.tool_runner import ToolRunner
+from agent_actors.sessions import SessionState
 from agent_actors.sessions.metadata import run_metadata
 from agent_actors.sessions.records import records_before_run, report_of
 from agent_actors.tools.output import ToolOutput
@@ -34,16 +37,18 @@ def acquire_session_nowait(context: RunContext) -> None:
         context.node.run_id,
         ancestors=context.ancestors,
         stop=context.stop.stop,
+        node=context.node,
     )
 
 
-async def open_session(context: RunContext) -> None:
+async def open_session(context: RunContext, tools: ToolRunner) -> None:
     """Acquire the session of a run, unless the run already holds it, and load the session.
 
     Raises:
         SessionBusy: Another run holds the session, and the policy is to reject the run.
         HookError: The run steers, and a hook of the run that holds the session failed.
         SessionStoreError: The session cannot be read.
+        SessionError: The agent resumes a session that does not exist.
 
     Cancellation: safe; if another run took the input, `context.stop.steered` has the outcome.
     """
@@ -52,9 +57,14 @@ async def open_session(context: RunContext) -> None:
         # Another run may have taken the input in the tick in which the lease was granted.
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
+    if context.spec.must_exist and not session.state.last_seq:
+        session.close()
+        raise SessionError("there is nothing to resume", session_id=session.session_id)
     context.session = context.journal.session = context.inbox.session = session
-    session.note(_metadata(context))
     context.began_after = session.state.last_seq
+    if session.announce():
+        source = "resumed" if session.state.last_seq else "new"
+        context.journal.notify_observers(partial(SessionStarted, source=source))
     context.stop.opened()
 
 
@@ -70,28 +80,19 @@ async def begin_run(
         RunBlocked: A hook ended the run before it began.
         HookError: A hook failed.
         MessageError: The conversation that replaces the history is not valid.
-        SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does not fit the
-            session; the session is unchanged.
+        SessionUnknown, SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does
+            not fit the session; the session is unchanged, and nothing is recorded.
 
     Cancellation: safe; the session is unchanged except for the records of the run's end.
     """
     spec, journal = context.spec, context.journal
     state = context.opened_session.state
-    init: EventBuilder = partial(
-        SystemInit,
-        cwd=str(context.options.cwd),
-        sdk_version=__version__,
-        model=context.options.model,
-        tools=tuple(context.options.tools_by_name),
-    )
-    closed: list[EventBuilder] = []
-    if spec.answers is None:
-        closed = context.usage.records(close_suspended(state, context.options, spec.session_id))
-    else:
-        tools.answers = answers_by_call(state, spec.session_id, spec.answers)
-        tools.check_answers(state.open_calls)
-        check_results(state, spec.session_id, spec.results)
-        tools.deferred.external.update(state.external)
+    try:
+        closed = _accept(context, tools, state)
+    except AgentError:
+        journal.records_nothing = True  # a mistyped session id must not create a session
+        raise
+    context.opened_session.note(_metadata(context, tools))
     try:
         prompt = await _fire_first_hooks(context, subagent)
         event = prompt if spec.answers is None else await _resume(context, tools, state.open_calls)
@@ -103,12 +104,28 @@ async def begin_run(
         )
     except BaseException:
         if spec.answers is None:  # otherwise the session stays suspended, unchanged
-            journal.add(init)
+            journal.add(_init(context, tools))
         raise
-    journal.add(*before, init, *closed, *report_of(state), *tools.notices())
+    journal.add(*before, _init(context, tools), *closed, *report_of(state), *tools.notices())
     if spec.replace_history is not None:
         spec.replace_history.queued = True
     return event
+
+
+def _accept(context: RunContext, tools: ToolRunner, state: SessionState) -> list[EventBuilder]:
+    """Check that the request fits the session; return the records that close suspended calls.
+
+    Raises:
+        AgentError: The request does not fit the session.
+    """
+    spec = context.spec
+    if spec.answers is None:
+        return context.usage.records(close_suspended(state, context.options, spec.session_id))
+    tools.answers = answers_by_call(state, spec.session_id, spec.answers)
+    tools.check_answers(state.open_calls)
+    check_results(state, spec.session_id, spec.results)
+    tools.deferred.external.update(state.external)
+    return []
 
 
 async def _acquire_session(context: RunContext) -> Lease:
@@ -126,6 +143,7 @@ async def _acquire_session(context: RunContext) -> Lease:
             ancestors=context.ancestors,
             stop=context.stop.stop,
             moved=partial(_show_position, context),
+            node=context.node,
         )
     finally:
         await steering.withdraw()  # noqa: ASYNC102 - shielded there
@@ -136,8 +154,20 @@ def _show_position(context: RunContext, position: int, holder: str) -> None:
     context.journal.publish_lossy(context.events.build(queued))
 
 
-def _metadata(context: RunContext) -> dict[str, JsonValue]:
-    options, parent, whitelist = context.options, context.node.parent, context.spec.tool_whitelist
+def _init(context: RunContext, tools: ToolRunner) -> EventBuilder:
+    if context.hooks is not None:  # hooks may have registered tools since the session was opened
+        context.opened_session.note(_metadata(context, tools))
+    return partial(
+        SystemInit,
+        cwd=str(context.options.cwd),
+        sdk_version=__version__,
+        model=context.options.model,
+        tools=tuple(tools.offered),
+    )
+
+
+def _metadata(context: RunContext, tools: ToolRunner) -> dict[str, JsonValue]:
+    options, parent = context.options, context.node.parent
     resolved = options.resolved
     return run_metadata(
         cwd=str(options.cwd),
@@ -145,9 +175,7 @@ def _metadata(context: RunContext) -> dict[str, JsonValue]:
             type(options.provider).__name__ if resolved is None else resolved.profile.name
         ),
         model=options.model,
-        allowed_tools=[
-            name for name in options.tools_by_name if whitelist is None or name in whitelist
-        ],
+        allowed_tools=list(tools.offered),
         agent_name=options.agent_name,
         parent=None if parent is None else (parent.session_id, context.parent_tool_use_id),
     )
@@ -194,4 +222,6 @@ async def _given_result(
     context.usage.call_records.begin(call.id)
     if context.hooks is not None:
         output = await context.hooks.onion.after_tool(call, output, context.messages())
-    return result_of(call, output, context.services.wall_clock())
+    output, complete_bytes = await context.result_limit.cut(call.id, output)
+    result = result_of(call, output, context.services.wall_clock())
+    return attrs.evolve(result, complete_bytes=complete_bytes)

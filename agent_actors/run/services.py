@@ -9,6 +9,7 @@ from typing import Protocol
 import attrs
 
 from agent_actors.actors.hook_bus import HookBus
+from agent_actors.actors.kept_results import KeptResults
 from agent_actors.actors.model_stream import ModelStream
 from agent_actors.actors.question_board import QuestionBoard
 from agent_actors.actors.session_gate import SessionGate
@@ -39,6 +40,7 @@ class RunServices:
         log: Records sessions.
         bus: Publishes events to subscribers.
         executor: Runs tool calls.
+        kept_results: The complete texts of results that were cut.
         endpoints: Streams model responses.
         questions: Collects the answers of people.
         grants: Remembered permission decisions.
@@ -54,6 +56,7 @@ class RunServices:
     log: SessionLog
     bus: HookBus
     executor: ToolExecutor
+    kept_results: KeptResults
     endpoints: ModelEndpoints
     questions: QuestionBoard
     grants: GrantStore

@@ -66,6 +66,11 @@ class RunSpec:
     replace_history: HistoryReplacement | None = None
 
     @property
+    def must_exist(self) -> bool:
+        """True if the agent resumes this session, which must therefore exist."""
+        return self.options.resume == self.session_id
+
+    @property
     def from_client(self) -> bool:
         """True if `Client` or `query()` started the run."""
         return self.max_tool_rounds is not None

@@ -9,7 +9,7 @@ from typing import Final
 
 from agent_actors.actors.question_board import Answer, check_answer
 from agent_actors.domain.run import ToolCallResult
-from agent_actors.errors import CallClosed, QuestionClosed, SessionSuspended
+from agent_actors.errors import CallClosed, QuestionClosed, SessionSuspended, SessionUnknown
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import Entry, ResultEntry
 from agent_actors.sessions import SessionState
@@ -26,8 +26,11 @@ def answers_by_call(
     Raises:
         QuestionClosed: The session has no such question; the session is unchanged.
         ConfigError: An answer is neither text nor a decision.
+        SessionUnknown: The session has no records.
         SessionSuspended: The session is not suspended, so there is no run to resume.
     """
+    if not state.last_seq:
+        raise SessionUnknown(session_id)
     if not state.is_suspended:
         raise SessionSuspended(
             "it waits for no answers and no results; start it with a prompt", session_id=session_id
@@ -37,7 +40,7 @@ def answers_by_call(
         if question_id not in state.suspended:
             raise QuestionClosed(question_id)
         check_answer(answer)
-        by_call[state.suspended[question_id]] = answer
+        by_call[state.suspended[question_id].tool_use_id] = answer
     return by_call
 
 

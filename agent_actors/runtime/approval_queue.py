@@ -317,6 +317,12 @@ class ApprovalQueue:
         return question
 
     def _check_open(self) -> None:
+        if not trio.lowlevel.in_trio_run():
+            raise RuntimeFailure(
+                "an approval queue belongs to the runtime's thread; from another thread, call "
+                "`trio.from_thread.run_sync(queue.approve, question_id, trio_token=token)`, or "
+                "`runtime.answer(question_id, 'yes')`, which works in any thread"
+            )
         if self._ended:
             raise RuntimeClosed("the approval queue, or its runtime,")
         if self._unwatch is None:

@@ -4,6 +4,7 @@ Runs whose options agree in URL, API key, headers and HTTP client share an endpo
 endpoint closes its provider, unless the caller constructed the provider.
 """
 
+import logging
 from collections.abc import Callable, Hashable
 from typing import Final
 
@@ -14,6 +15,8 @@ from agent_actors.abc import ModelProvider
 from agent_actors.actors.model_stream import ModelStream, StreamStatistics
 from agent_actors.kernel.actor_loop import Owner
 from agent_actors.options.agent_options import AgentOptions
+
+_LOG: Final = logging.getLogger(__name__)
 
 # Seconds without a stream after which an endpoint is closed.
 IDLE_ENDPOINT_TTL: Final = 60.0
@@ -94,6 +97,7 @@ class Endpoints:
         stream.owner.on_crash = self.owner.on_crash
         endpoint = _Endpoint(stream, options.resolved is not None, options.provider)
         self._endpoints[key] = endpoint
+        _LOG.debug("opened the endpoint %s", stream.provider.name)
         self.owner.start_background(stream.owner.serve)
         if not self._sweeping:
             self._sweeping = True
@@ -116,6 +120,7 @@ class Endpoints:
         endpoint = self._endpoints.pop(key, None)
         if endpoint is None:
             return
+        _LOG.debug("closes the endpoint %s", endpoint.stream.provider.name)
         endpoint.stream.owner.close()
         await endpoint.stream.owner.ended.wait()
         if endpoint.owned:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
+from agent_actors.abc import ResultStore
 from agent_actors.actors.hook_bus import HookBus
+from agent_actors.actors.kept_results import KeptResults
 from agent_actors.actors.log_reader import LogReader
 from agent_actors.actors.question_board import QuestionBoard
 from agent_actors.actors.session_gate import SessionGate
@@ -70,6 +72,9 @@ class Actors:
             threads=options.threads,
         )
         self.store: SessionStore = options.store or wiring.make_store()
+        self.kept_results: KeptResults = KeptResults(
+            self.store if isinstance(self.store, ResultStore) else None
+        )
         self.bus: HookBus = HookBus(LogReader(self.store).read)
         self.log: SessionLog = SessionLog(
             self.store,
@@ -120,6 +125,7 @@ class Actors:
             log=self.log,
             bus=self.bus,
             executor=self.executor,
+            kept_results=self.kept_results,
             endpoints=self.endpoints,
             questions=self.questions,
             grants=self.memory,
@@ -253,6 +259,8 @@ class Actors:
         self.session_hooks.end(session_id, reason)
         self.bus.session_left(session_id)
         self.memory.forget(session_id)
+        if reason == "deleted":
+            self.kept_results.forget(session_id)
         self.questions.session_left(session_id)
 
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:

@@ -1,11 +1,14 @@
 """The open state of a runtime: opened in the current trio run, and not closing."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import trio
 
 from agent_actors.errors import RuntimeClosed, RuntimeFailure
 from agent_actors.runtime.current import require_trio
+
+T = TypeVar("T")
 
 
 class OpenState:
@@ -45,14 +48,39 @@ class OpenState:
         """Check that the runtime was opened in this trio run; the runtime may be closing or closed.
 
         Raises:
-            RuntimeFailure: The runtime was not opened, or was opened in another trio run.
+            RuntimeFailure: The runtime was not opened, or was opened in another trio run or thread.
         """
         if self._token is None:
             raise RuntimeFailure(
                 "the runtime is not open; use `async with open_runtime() as runtime:`"
             )
+        if not trio.lowlevel.in_trio_run():
+            raise RuntimeFailure(
+                "the runtime belongs to the trio.run() of another thread; from this thread, call "
+                "an async method with `trio.from_thread.run(runtime.run, ..., trio_token=token)`, "
+                "and any other with `trio.from_thread.run_sync(...)`; get the token beforehand "
+                "from `trio.lowlevel.current_trio_token()` in the runtime's thread"
+            )
         if self._token is not trio.lowlevel.current_trio_token():
             raise RuntimeFailure("the runtime belongs to another trio.run(); open one in each")
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function in the runtime's thread, from any thread, and return its value.
+
+        A thread other than the runtime's waits until the function has been called.
+
+        Raises:
+            RuntimeFailure: The runtime was not opened, or another trio run is current, which must
+                not wait for this one.
+            RuntimeClosed: The trio run of the runtime has ended.
+        """
+        if self._token is None or trio.lowlevel.in_trio_run():
+            self.check_opened()
+            return function()
+        try:
+            return trio.from_thread.run_sync(function, trio_token=self._token)
+        except trio.RunFinishedError:
+            raise RuntimeClosed from None
 
     def check_open(self) -> None:
         """Check that the runtime accepts new work.

@@ -27,15 +27,22 @@ class QuestionAPI:
         return self.pending(session_id)
 
     def pending(self, session_id: str | None = None) -> tuple[Question, ...]:
-        """Return the open questions, oldest first.
+        """Return the open questions, oldest first; may be called from any thread.
 
         Args:
             session_id: Return the questions of this session only; None: of all sessions.
+
+        Raises:
+            RuntimeFailure: The runtime was not opened, or was opened in another trio run.
+            RuntimeClosed: Called from another thread, after the end of the runtime's trio run.
         """
-        return self._board.pending(session_id)
+        return self._state.call(partial(self._board.pending, session_id))
 
     def answer(self, question_id: str, answer: Answer) -> None:
-        """Answer a question, from any task; the first answer wins.
+        """Answer a question, from any task or thread; the first answer wins.
+
+        Another thread waits until the runtime's thread has taken the answer. If a trio run of its
+        own is current in that thread, use `await trio.to_thread.run_sync(runtime.answer, ...)`.
 
         Args:
             question_id: The `id` of the question.
@@ -48,8 +55,10 @@ class QuestionAPI:
                 existed.
             ConfigError: The answer is neither text nor a decision, or its `remember` rule does not
                 match the call. The question stays open.
+            RuntimeFailure: The runtime was not opened, or was opened in another trio run.
+            RuntimeClosed: Called from another thread, after the end of the runtime's trio run.
         """
-        self._board.answer(question_id, answer)
+        self._state.call(partial(self._board.answer, question_id, answer))
 
     def watch(self, watcher: QuestionWatcher) -> Callable[[], None]:
         """Register callbacks for questions as they open and close; for `ApprovalQueue`.

@@ -125,8 +125,8 @@ class Runtime:
         Args:
             prompt: The user's input: text, or a sequence of texts, images and files; not blank.
             options: The agent.
-            session_id: The session to continue or to create; None: a new session, whose id is in
-                the result.
+            session_id: The session to continue or to create; None: `options.resume`, or a new
+                session, whose id is in the result.
             request_id: An id that appears in every event and in the result; None: a new id.
             on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
             model: The model to use instead of `options.model`; None: that of the options.
@@ -174,7 +174,8 @@ class Runtime:
         Args:
             prompt: The user's input: text, or a sequence of texts, images and files; not blank.
             options: The agent.
-            session_id: The session to continue or to create; None: a new session.
+            session_id: The session to continue or to create; None: `options.resume`, or a new
+                session.
             request_id: An id that appears in every event; None: a new id.
             on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
             model: The model to use instead of `options.model`; None: that of the options.
@@ -205,8 +206,8 @@ class Runtime:
 
         Args:
             session_id: The session.
-            answers: Answers by question id, for `result.questions`. Questions without an answer
-                are asked again.
+            answers: Answers by question id, for `result.questions`, which another process reads
+                from `sessions.snapshot(...)`. Questions without an answer are asked again.
             options: The agent.
             results: Results by call id, for `result.external_calls`: any value that a tool may
                 return, a `ToolOutput`, a `ToolResultBlock`, or an exception for a call that
@@ -217,6 +218,7 @@ class Runtime:
         Raises:
             ConfigError: A result cannot be sent to a model, and nothing has begun; or an answer is
                 not valid for its question, and the session waits as before.
+            SessionUnknown: No session has this id; none is created.
             SessionSuspended: The session does not wait for answers or results.
             QuestionClosed: The session does not wait for one of these answers.
             CallClosed: The session does not wait for one of these results.
@@ -336,7 +338,7 @@ class Runtime:
         return self.events.notify(text, data=data, session_id=session_id)
 
     def answer(self, question_id: str, answer: Answer) -> None:
-        """Answer a question of a run; see `questions.answer`."""
+        """Answer a question of a run, from any task or thread; see `questions.answer`."""
         self.questions.answer(question_id, answer)
 
     def watch_questions(self, watcher: QuestionWatcher) -> Callable[[], None]:
@@ -480,6 +482,11 @@ class Runtime:
     # Starting a run.
 
     @property
+    def options(self) -> RuntimeOptions:
+        """The options with which the runtime was opened."""
+        return self._options
+
+    @property
     def default_on_busy(self) -> OnBusy:
         """The policy for sessions that another run holds, unless a call passes its own."""
         return self._options.on_busy
@@ -502,6 +509,7 @@ class Runtime:
             actors.log,
             self._transactions,
             queue_policy(self._options.on_busy),
+            actors.kept_results,
         )
 
     def stream_spec(self, spec: RunSpec) -> RunStream:
@@ -522,6 +530,7 @@ class Runtime:
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
+        session_id = session_id or options.resume
         if session_id and (fault := find_session_id_error(session_id)) is not None:
             raise ConfigError(fault)
         if isinstance(tool_whitelist, str):

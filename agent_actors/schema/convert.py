@@ -2,14 +2,17 @@
 
 No conversion is implicit: "3" is not an int, and 1 is not a bool. As in JSON Schema, an int is
 accepted as a float, and a float without a fraction as an int. In a union, a member of the value's
-exact type is used first, then the first member that accepts the value. Classes accept no unknown
+exact type is used first, then the first member that accepts the value. If no member accepts it, the
+error has the reasons of the members whose type the value could have had. Classes accept no unknown
 fields.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, Final, Literal, cast, get_args, get_origin
+from typing import Any, Final, Literal, cast, get_args, get_origin, is_typeddict
 
+import attrs
 import cattrs
 from cattrs import cols
 
@@ -83,16 +86,20 @@ def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
 
 def _fault(error: BaseException, path: str) -> tuple[str, str]:
     """Return the path and the text of the first error; cattrs nests errors in groups with notes."""
+    is_field = False
     while isinstance(error, cattrs.BaseValidationError):
-        first = error.exceptions[0]
-        for note in getattr(first, "__notes__", ()):
+        is_field = False
+        error = error.exceptions[0]
+        for note in getattr(error, "__notes__", ()):
             if isinstance(note, cattrs.AttributeValidationNote):
                 path = f"{path}.{note.name}"
+                is_field = True
             elif isinstance(note, cattrs.IterableValidationNote):
-                path = f"{path}[{note.index}]"
-        error = first
+                index = note.index  # a key, for an object
+                path += f"[{index}]" if isinstance(index, int) else f".{index}"
     if isinstance(error, KeyError):
-        return path, "required, but missing"
+        # A `KeyError` without the note of a field comes from a user's validator.
+        return path, "required, but missing" if is_field else f"KeyError: {error}"
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
         return path, f"unknown fields: {', '.join(sorted(error.extra_fields))}"
     return path, str(error) or type(error).__name__
@@ -107,8 +114,12 @@ def describe_value(value: object) -> str:
     return f"{name} {shown}" if len(shown) <= _SHOWN_CHARACTERS else name
 
 
-def _misfit(hint: Any, value: object) -> TypeError:
-    return TypeError(f"expected {type_name(hint)}, got {describe_value(value)}")
+class _OtherTypeError(TypeError):
+    """The value does not have the type at all, so its content was not validated."""
+
+
+def _misfit(hint: Any, value: object) -> _OtherTypeError:
+    return _OtherTypeError(f"expected {type_name(hint)}, got {describe_value(value)}")
 
 
 def _exactly(kind: type) -> Callable[[Any, Any], Any]:
@@ -148,29 +159,63 @@ def _literal(value: Any, hint: Any) -> Any:
         plain = option.value if isinstance(option, Enum) else option
         if plain == value and type(plain) is type(value):
             return option
-    options = ", ".join(repr(getattr(option, "value", option)) for option in get_args(hint))
-    raise ValueError(f"expected one of {options}, got {describe_value(value)}")
+    raise _not_listed(get_args(hint), value)
 
 
 def _enum(value: Any, hint: Any) -> Any:
     for member in hint:
         if member.value == value and type(member.value) is type(value):
             return member
-    options = ", ".join(repr(member.value) for member in hint)
-    raise ValueError(f"expected one of {options}, got {describe_value(value)}")
+    raise _not_listed(hint, value)
+
+
+def _not_listed(listed: Iterable[object], value: object) -> Exception:
+    options = [getattr(option, "value", option) for option in listed]
+    text = f"expected one of {', '.join(map(repr, options))}, got {describe_value(value)}"
+    # In a union, a value of another type says nothing about this list.
+    return ValueError(text) if type(value) in map(type, options) else _OtherTypeError(text)
 
 
 def _union(value: Any, hint: Any) -> Any:
     members = get_args(hint)
     if type(value) in members:
         return value
+    reasons: list[tuple[Any, Exception]] = []
     for member in members:
         try:
             return _CONVERTER.structure(value, member)
-        except Exception:  # noqa: BLE001 - validators of users may raise anything
+        except _OtherTypeError:
             continue
+        except Exception as error:  # noqa: BLE001 - validators of users may raise anything
+            reasons.append((member, error))
+    if len(reasons) == 1:
+        raise reasons[0][1]
     names = " or ".join(type_name(member) for member in members)
-    raise TypeError(f"expected {names}, got {describe_value(value)}")
+    if not reasons:
+        raise _OtherTypeError(f"expected {names}, got {describe_value(value)}")
+    listed = "; ".join(f"not {type_name(member)}: {_reason(error)}" for member, error in reasons)
+    raise ValueError(f"expected {names}, got {describe_value(value)} ({listed})")
+
+
+def _reason(error: Exception) -> str:
+    path, fault = _fault(error, "")
+    return f"{path.removeprefix('.')}: {fault}" if path else fault
+
+
+def _class_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    generate = (
+        converter.gen_structure_typeddict
+        if is_typeddict(hint)
+        else converter.gen_structure_attrs_fromdict
+    )
+    inner = cast(Callable[[Any, Any], Any], generate(hint))
+
+    def hook(value: Any, hint: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _misfit(hint, value)
+        return inner(value, hint)
+
+    return hook
 
 
 def _array(factory: Callable[[Any, cattrs.Converter], Callable[[Any, Any], Any]]) -> Any:
@@ -217,9 +262,21 @@ def _tuple_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], 
     def hook(value: Any, hint: Any) -> Any:
         if len(value) != len(arguments):
             raise ValueError(f"expected {len(arguments)} items, got {len(value)}")
-        return tuple(_CONVERTER.structure(v, t) for v, t in zip(value, arguments, strict=True))
+        return tuple(
+            _structured_item(item, kind, number)
+            for number, (item, kind) in enumerate(zip(value, arguments, strict=True))
+        )
 
     return hook
+
+
+def _structured_item(value: Any, hint: Any, number: int) -> Any:
+    try:
+        return _CONVERTER.structure(value, hint)
+    except Exception as error:  # noqa: BLE001 - validators of users may raise anything
+        text = f"item {number}"
+        error.add_note(cattrs.IterableValidationNote(text, number, hint))
+        raise cattrs.IterableValidationError(text, [error], tuple) from None
 
 
 def _generic(origin: Any, arguments: Any) -> Any:
@@ -247,6 +304,10 @@ def _is(*kinds: Any) -> Callable[[Any], bool]:
     return lambda hint: (get_origin(hint) or hint) in kinds
 
 
+def _is_class(hint: Any) -> bool:
+    return attrs.has(hint) or dataclasses.is_dataclass(hint) or is_typeddict(hint)
+
+
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, use_alias=True, detailed_validation=True)
     # Registered by class, as cattrs' own hooks for these types are: classes take precedence over
@@ -261,6 +322,7 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook_func(
         lambda hint: isinstance(hint, type) and issubclass(hint, Enum), _enum
     )
+    converter.register_structure_hook_factory(_is_class, _class_hook)
     converter.register_structure_hook_func(is_union, _union)
     converter.register_structure_hook_factory(_is(list), _array(_list_hook))
     converter.register_structure_hook_factory(_is(set, frozenset), _array(_set_hook))

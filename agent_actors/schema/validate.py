@@ -72,31 +72,68 @@ def _schema_error(error: jsonschema_rs.ValidationError, tool: str) -> SchemaErro
 def _arguments_error(
     error: jsonschema_rs.ValidationError, tool: str, names: Sequence[str]
 ) -> ToolArgumentsError:
-    field = _path(error.instance_path)
-    match error.kind:
-        case jsonschema_rs.ValidationErrorKind.Required(property=name):
-            field = f"{field}.{name}" if field else str(name)
-            fault = "required, but missing"
-        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=unexpected):
-            offered = f"; known are {', '.join(names)}" if not field else ""
-            field = f"{field}.{unexpected[0]}" if field else unexpected[0]
-            fault = f"unknown{offered}"
-        case jsonschema_rs.ValidationErrorKind.FalseSchema() if not (field or names):
-            fault = "the tool has no parameters; expected an empty object"
-        case _:
-            fault = _fault(error)
+    field, fault = _described(error, names)
     field = _cut(field, _MAX_FIELD_CHARACTERS)
     return ToolArgumentsError(
         _cut(f"field {field}: {fault}" if field else fault), tool=tool, field=field
     )
 
 
-def _fault(error: jsonschema_rs.ValidationError) -> str:
-    """Return the expected and the actual value, worded without JSON Schema terms."""
+def _described(error: jsonschema_rs.ValidationError, names: Sequence[str] = ()) -> tuple[str, str]:
+    """Return the field of an error and the problem, worded without JSON Schema terms."""
+    alternatives = _alternatives(error)
+    if len(alternatives) == 1:
+        return _described(alternatives[0], names)
+    field = _path(error.instance_path)
+    match error.kind:
+        case jsonschema_rs.ValidationErrorKind.Required(property=name):
+            return f"{field}.{name}" if field else str(name), "required, but missing"
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=unexpected):
+            offered = f"; known are {', '.join(names)}" if names and not field else ""
+            return f"{field}.{unexpected[0]}" if field else unexpected[0], f"unknown{offered}"
+        case jsonschema_rs.ValidationErrorKind.FalseSchema() if not (field or names):
+            return field, "the tool has no parameters; expected an empty object"
+        case _:
+            pass
     expected = _expected(error)
-    if not expected:
-        return error.message
-    return f"expected {expected}, got {describe_value(error.instance)}"
+    if expected:
+        return field, f"expected {expected}, got {describe_value(error.instance)}"
+    if alternatives:
+        reasons = [
+            f"field {where}: {fault}" if where else fault
+            for where, fault in map(_described, alternatives)
+        ]
+        return field, f"matches no alternative: {'; '.join(dict.fromkeys(reasons))}"
+    return field, error.message
+
+
+def _alternatives(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.ValidationError]:
+    """Return the first error of each alternative of a union whose type the value has."""
+    kinds = jsonschema_rs.ValidationErrorKind
+    match error.kind:
+        case kinds.AnyOf(context=branches) | kinds.OneOfNotValid(context=branches):
+            firsts = [branch[0] for branch in branches if branch]
+            return [first for first in firsts if not _is_other_type(first, error)]
+        case _:
+            return []
+
+
+def _is_other_type(
+    error: jsonschema_rs.ValidationError, union: jsonschema_rs.ValidationError
+) -> bool:
+    """Return whether an alternative failed because the value does not have its type at all."""
+    if error.instance_path != union.instance_path:
+        return False
+    kind = type(error.instance)
+    match error.kind:
+        case jsonschema_rs.ValidationErrorKind.Type():
+            return True
+        case jsonschema_rs.ValidationErrorKind.Enum(options=options):
+            return all(type(option) is not kind for option in options)
+        case jsonschema_rs.ValidationErrorKind.Constant(expected_value=value):
+            return type(value) is not kind
+        case _:
+            return False
 
 
 def _expected(error: jsonschema_rs.ValidationError) -> str:
@@ -109,8 +146,7 @@ def _expected(error: jsonschema_rs.ValidationError) -> str:
         case kinds.Constant(expected_value=value):
             return repr(value)
         case kinds.AnyOf(context=branches) | kinds.OneOfNotValid(context=branches):
-            # A branch that fails at a deeper path has its own error; the library's message contains
-            # all.
+            # An alternative that fails at a deeper path has an error of its own.
             firsts = [branch[0] for branch in branches if branch]
             if any(first.instance_path != error.instance_path for first in firsts):
                 return ""

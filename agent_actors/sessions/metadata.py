@@ -24,7 +24,8 @@ def run_metadata(
         cwd: The working directory of the run.
         provider_name: The profile of the endpoint, or the class of the provider.
         model: The name of the model.
-        allowed_tools: The names of the tools that the run may use.
+        allowed_tools: The names of the tools that the model is offered: those that the permission
+            policy and the whitelist leave, and those that hooks registered.
         agent_name: The name of the agent; None if the agent has no name.
         parent: For a nested run, the session and the tool call that started the run; None for any
             other run.

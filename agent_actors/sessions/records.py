@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from agent_actors.codec.events import checked_fields
 from agent_actors.domain.blocks import (
     AssistantBlock,
+    ImageBlock,
     OpaqueBlock,
     TextBlock,
     ThinkingBlock,
@@ -195,7 +196,7 @@ def as_records(messages: Messages) -> Iterator[EventBuilder]:
 
 
 def _said(message: Message) -> tuple[AssistantBlock, ...]:
-    kinds = (TextBlock, ThinkingBlock, ToolUseBlock, OpaqueBlock)
+    kinds = (TextBlock, ThinkingBlock, ToolUseBlock, ImageBlock, OpaqueBlock)
     return tuple(block for block in message.blocks if isinstance(block, kinds))
 
 

@@ -52,6 +52,7 @@ from agent_actors.domain.json import JsonValue, copy_object
 from agent_actors.domain.limits import Prices, Spent
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.domain.model import REFUSALS
+from agent_actors.domain.run import Question
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions.rewind_index import RewindIndex
 
@@ -63,6 +64,7 @@ UNFINISHED: Final = "the run ended before this call had a result"
 LOST_MESSAGE: Final = "[A record of this conversation is damaged; a message may be missing here.]"
 # The key in the data of a notification: the `seq` of each unreadable record that it reports.
 REPORTED_UNREADABLE: Final = "unreadable_records"
+_NO_CUTS: Final[Mapping[str, int]] = MappingProxyType({})
 _NO_CALLS: Final[Mapping[str, ToolUseBlock]] = MappingProxyType({})
 
 
@@ -78,10 +80,12 @@ class SessionState:
         requests: The number of requests of all model calls, including those without a response.
         tool_calls: The number of started tool calls.
         memo: A cache of encoded messages, dropped when the session is idle.
-        suspended: The open questions of a suspended last run, by id, each with the id of the call
-            that waits for the answer. Empty if the last run was not suspended.
+        suspended: The open questions of a suspended last run, by id. Empty if the last run was not
+            suspended.
         external: The open calls, by id, that the last run deferred to its caller, with the
             arguments to use. Read-only.
+        cut_results: The size of the complete text of each result that was cut, in bytes, by the id
+            of its call. Read-only; not rewound.
         unreadable: The records that were skipped because they cannot be decoded.
         unreported: The `seq` of unreadable records that no run has reported yet.
     """
@@ -93,14 +97,16 @@ class SessionState:
     requests: int = 0
     tool_calls: int = 0
     memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache)
-    suspended: dict[str, str] = attrs.field(factory=dict[str, str])
+    suspended: dict[str, Question] = attrs.field(factory=dict[str, Question])
     # A shared default, because it is empty in most sessions.
     external: Mapping[str, ToolUseBlock] = _NO_CALLS
+    cut_results: Mapping[str, int] = _NO_CUTS
     unreadable: tuple[UnreadableEvent, ...] = ()
     unreported: tuple[int, ...] = ()
     # True if a record was skipped since the last message.
     _gap: bool = False
-    _asked: dict[str, str] = attrs.field(factory=dict[str, str])
+    # The questions of the last run whose calls have no result yet, by id.
+    _asked: dict[str, UserQuestion] = attrs.field(factory=dict[str, UserQuestion])
     # The cost and the tokens of the model calls that had prices. All others are priced in `spent`.
     _cost: float = 0.0
     _priced: Usage = Usage()
@@ -159,6 +165,11 @@ class SessionState:
             self._take_answer(record)
         elif isinstance(record, ToolResult):
             self._add(_result_block(record))
+            if record.complete_bytes:
+                self.cut_results = {**self.cut_results, record.tool_use_id: record.complete_bytes}
+            if self._asked:
+                asked = self._asked.items()
+                self._asked = {one: q for one, q in asked if q.tool_use_id != record.tool_use_id}
             if record.tool_use_id in self.external:  # supplied between two runs
                 left = (call for call in self.external.values() if call.id != record.tool_use_id)
                 self.external = {call.id: call for call in left}
@@ -170,9 +181,11 @@ class SessionState:
         elif isinstance(record, SystemInit):
             self.suspended, self._asked, self.external = {}, {}, _NO_CALLS
         elif isinstance(record, UserQuestion):
-            self._asked[record.question_id] = record.tool_use_id
+            self._asked[record.question_id] = record
         elif isinstance(record, RunSuspended):
-            self.suspended = {one: self._asked.get(one, "") for one in record.question_ids}
+            self.suspended = {
+                one: _question(one, self._asked.get(one), record) for one in record.question_ids
+            }
             self.external = {
                 call.id: attrs.evolve(call, input=copy_object(record.external_calls[call.id]))
                 for call in self.open_calls
@@ -186,6 +199,17 @@ class SessionState:
             self._gap = True
         elif isinstance(record, Notification) and self.unreported:
             self._take_report(record.data)
+
+    def questions(self, session_id: str) -> tuple[Question, ...]:
+        """Return copies of the open questions of a suspended last run.
+
+        Args:
+            session_id: The session; its records may have been copied from another session.
+        """
+        return tuple(
+            attrs.evolve(one, session_id=session_id, tool_input=copy_object(one.tool_input))
+            for one in self.suspended.values()
+        )
 
     def spent(self, prices: Prices | None) -> Spent:
         """Return the resources that the session has used so far.
@@ -320,6 +344,24 @@ def _awaits_answer(messages: Sequence[Message]) -> bool:
 def _user_message(record: UserMessage) -> Message:
     blocks: tuple[ContentBlock, ...] = record.blocks or (TextBlock(record.text),)
     return Message("user", blocks)
+
+
+def _question(question_id: str, asked: UserQuestion | None, ended: RunSuspended) -> Question:
+    if asked is None:  # its record cannot be read
+        return Question(question_id, ended.session_id, ended.run_id, "")
+    return Question(
+        question_id,
+        asked.session_id,
+        asked.run_id,
+        asked.prompt,
+        asked.choices,
+        asked.tool_use_id,
+        asked.tool_name or "",
+        asked.tool_input or {},
+        asked.reason,
+        asked.ts,
+        asked.permission,
+    )
 
 
 def _result_block(record: ToolResult) -> ToolResultBlock:

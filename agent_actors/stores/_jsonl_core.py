@@ -9,7 +9,9 @@
 The module owns these files. An append is one write of complete lines. If the write fails, the file
 is truncated to its previous size. A crash can leave an incomplete line at the end of a log. The
 line is removed and reported when a store instance next acquires the session; all complete lines
-before it are kept, acknowledged or not. The end of a log is cached while the session is held.
+before it are kept, acknowledged or not. The end of a log is cached while the session is held. An
+append checks the file against the cached end: if another program has deleted, replaced, truncated
+or extended the log, nothing is written and the append fails.
 """
 
 import logging
@@ -44,6 +46,7 @@ from agent_actors.stores.disk.append_batch import Entry, placed, read_records, s
 from agent_actors.stores.disk.file_names import directory_name
 from agent_actors.stores.disk.listing import Query
 from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
+from agent_actors.stores.disk.open_files import NO_FILES, StoreReplaced, watched
 from agent_actors.stores.disk.safe_files import (
     file,
     folder,
@@ -56,7 +59,7 @@ from agent_actors.stores.disk.safe_files import (
 _EPOCH: Final = "epoch"
 _SESSIONS: Final = "sessions"
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -78,6 +81,10 @@ class NoStore(Exception):
     """The directory is not a store of this kind."""
 
 
+class LogChanged(Exception):
+    """Another program changed the log of a session that this instance holds; says how."""
+
+
 class JsonlCore:
     """The blocking half of `JsonlStore`.
 
@@ -87,7 +94,7 @@ class JsonlCore:
         on_repair: Called with each repair.
     """
 
-    faults: tuple[type[Exception], ...] = (OSError, NoStore, StoreInUse)
+    faults: tuple[type[Exception], ...] = (OSError, NoStore, StoreInUse, StoreReplaced)
 
     def __init__(self, path: Path, *, sync: bool, on_repair: Callable[[Repair], None]) -> None:
         self._path = path
@@ -95,6 +102,8 @@ class JsonlCore:
         self._on_repair = on_repair
         self._locks: StoreLocks | None = None
         self._folder = -1
+        self._files = NO_FILES
+        self._read_only = False
         self._ends: dict[str, LogEnd] = {}
         self._fences: dict[str, int] = {}
         # Names of sessions with records that are not flushed to the disk yet.
@@ -120,8 +129,26 @@ class JsonlCore:
                 self._folder = os.dup(found)
         finally:
             os.close(root)
+        self._files = watched((self._path / _SESSIONS, self._path / "lock"))
         self._locks.made_ready()
         return epoch
+
+    def open_read_only(self) -> int:
+        """Open an existing store for reading, without locks, and return its epoch."""
+        root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            text = read_file(_EPOCH, root) or b""
+            with folder(_SESSIONS, root) as found:
+                self._folder = os.dup(found)
+        finally:
+            os.close(root)
+        self._read_only = True
+        self._files = watched((self._path / _SESSIONS,))
+        return int(text) if text.strip().isdigit() else 1
+
+    def check_files(self) -> None:
+        """Check that no file of the open store was deleted or replaced."""
+        self._files.check()
 
     def sync(self) -> None:
         """Flush all commits to the disk. Try every session; raise the first error at the end."""
@@ -147,7 +174,7 @@ class JsonlCore:
     def close(self) -> None:
         """Flush everything to the disk and release all sessions. Idempotent."""
         try:
-            if self._folder >= 0:
+            if self._folder >= 0 and not self._read_only:
                 self.sync()
                 os.fsync(self._folder)
         finally:
@@ -157,6 +184,7 @@ class JsonlCore:
             if self._locks is not None:
                 self._locks.close()
                 self._locks = None
+            self._files, self._read_only = NO_FILES, False
             self._ends.clear()
             self._fences.clear()
             self._unsynced.clear()
@@ -192,6 +220,13 @@ class JsonlCore:
         session_id = entry.append.session_id
         try:
             self._append(session_id, entry)
+        except LogChanged as change:
+            self._ends.pop(session_id, None)  # the next append begins at the new end
+            return SessionStoreError(
+                f"the store at {self._path}: {EVENTS} was {change} by another program while this "
+                "store used the session; nothing was written",
+                session_id=session_id,
+            )
         except SessionError as error:
             return error
         except OSError as error:
@@ -214,21 +249,29 @@ class JsonlCore:
         name = directory_name(session_id)
         if not end.last_seq:
             self._begin(name, entry)
-        with folder(name, self._folder) as found:
-            before = None if entry.changes is None else self._note(found, session_id, entry.changes)
-            try:
-                size = self._write(found, end.size, b"\n".join((*entry.lines, b"")))
-            except OSError:
-                if before is not None:
-                    with suppress(OSError):
-                        replace_file(META, found, before, sync=False)
-                raise
+        try:
+            with folder(name, self._folder) as found:
+                after = self._append_to(found, entry, end)
+        except FileNotFoundError as error:
+            raise LogChanged("deleted") from error
         self._fences[session_id] = append.fence
-        self._ends[session_id] = LogEnd(
-            size, end.last_seq + len(append.events), append.events[-1].ts
-        )
+        after.last_seq = end.last_seq + len(append.events)
+        after.updated_at = append.events[-1].ts
+        self._ends[session_id] = after
         if not self._sync:
             self._unsynced.add(name)
+
+    def _append_to(self, found: int, entry: Entry, end: LogEnd) -> LogEnd:
+        """Append to the log in a session's directory, and return the size of its new end."""
+        session_id, changes = entry.append.session_id, entry.changes
+        before = None if changes is None else self._note(found, session_id, changes)
+        try:
+            return self._write(found, end, b"\n".join((*entry.lines, b"")))
+        except (OSError, LogChanged):
+            if before is not None:
+                with suppress(OSError):
+                    replace_file(META, found, before, sync=False)
+            raise
 
     def _begin(self, name: str, entry: Entry) -> None:
         """Create the directory of a session that has no records yet."""
@@ -246,21 +289,32 @@ class JsonlCore:
                     os.rmdir(name, dir_fd=self._folder)
             raise
 
-    def _write(self, found: int, size: int, data: bytes) -> int:
-        """Append to a log of `size` bytes and return its new size."""
-        with file(EVENTS, found, os.O_WRONLY | os.O_CREAT) as log:
-            os.lseek(log, size, os.SEEK_SET)
-            try:
-                write_all(log, data)
-                if self._sync:
-                    os.fsync(log)
-            except OSError:
-                with suppress(OSError):
-                    os.ftruncate(log, size)
-                raise
-        if self._sync and not size:
+    def _write(self, found: int, end: LogEnd, data: bytes) -> LogEnd:
+        """Append to a log with this end, and return the size and file number of its new end.
+
+        Raises:
+            LogChanged: The log has another end.
+        """
+        flags = os.O_WRONLY | (os.O_CREAT if end.inode is None else 0)
+        with file(EVENTS, found, flags) as log:
+            opened = os.fstat(log)
+            if (change := end.find_change(opened)) is not None:
+                raise LogChanged(change)
+            self._write_at(log, end.size, data)
+        if self._sync and not end.size:
             os.fsync(found)
-        return size + len(data)
+        return LogEnd(end.size + len(data), inode=opened.st_ino)
+
+    def _write_at(self, log: int, size: int, data: bytes) -> None:
+        os.lseek(log, size, os.SEEK_SET)
+        try:
+            write_all(log, data)
+            if self._sync:
+                os.fsync(log)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(log, size)
+            raise
 
     def _note(self, found: int, session_id: str, changes: JsonObject) -> bytes:
         """Update metadata keys in the session's `meta.json` and return its previous content."""

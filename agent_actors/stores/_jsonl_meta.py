@@ -21,7 +21,7 @@ META: Final = "meta.json"
 # Names of the copies of damaged files, made before a repair.
 _BACKUP: Final = re.compile(r"(?:events\.jsonl|meta\.json)\.damaged-([0-9]{1,9})(?:\.new)?")
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Meta(msgspec.Struct):

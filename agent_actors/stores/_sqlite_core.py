@@ -10,12 +10,14 @@ are written by one statement, and results are read as one value. The ends of ses
 across runs, as long as SQLite's `data_version` shows that no other connection wrote to the file.
 """
 
+import logging
 import os
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
+from weakref import WeakSet
 
 import attrs
 import msgspec
@@ -28,6 +30,9 @@ from agent_actors.errors import SessionError, SessionStoreError
 from agent_actors.stores._sqlite_listing import (
     INFO,
     ROWS_AT_ONCE,
+    Row,
+    damaged_row,
+    find_row_damage,
     info_of,
     insert,
     metadata_of,
@@ -41,7 +46,7 @@ from agent_actors.stores._sqlite_log import (
     rewrite,
     stored_lines,
 )
-from agent_actors.stores._sqlite_schema import ForeignFile, migrate
+from agent_actors.stores._sqlite_schema import ForeignFile, epoch_of, migrate
 from agent_actors.stores.disk.append_batch import (
     Entry,
     lost_records,
@@ -53,12 +58,23 @@ from agent_actors.stores.disk.append_batch import (
 )
 from agent_actors.stores.disk.listing import Query
 from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
+from agent_actors.stores.disk.open_files import NO_FILES, StoreReplaced, watched
 
 # Seconds that a statement waits for the transaction of another process.
 BUSY_TIMEOUT: Final = 5.0
 # Pages of 4 KiB in the write-ahead log before a checkpoint. The same pages are written again and
 # again; a rare checkpoint writes each of them to the database file only once.
 _CHECKPOINT_PAGES: Final = 4_000
+
+# How to open a file that cannot be written: URI parameters, and the locking mode. The first way
+# needs the `-shm` file or permission to create it. The second way needs no other file, but ignores
+# the write-ahead log. The third way reads the log without the `-shm` file, and without locks.
+IMMUTABLE: Final = "mode=ro&immutable=1"
+READ_ONLY_WAYS: Final = (
+    ("mode=ro", "NORMAL"),
+    (IMMUTABLE, "NORMAL"),
+    ("mode=ro&vfs=unix-none", "EXCLUSIVE"),
+)
 
 _DELETE_COMMITS: Final = """
     WITH RECURSIVE walk (id, previous) AS (
@@ -68,11 +84,23 @@ _DELETE_COMMITS: Final = """
     )
     DELETE FROM commits WHERE id IN (SELECT id FROM walk)
 """
+# For a session whose row is damaged. Reads the complete table.
+_DELETE_ALL_COMMITS: Final = """
+    DELETE FROM commits WHERE session IN (SELECT number FROM sessions WHERE session_id = ?)
+"""
+LOST_METADATA: Final = "the metadata cannot be read and is lost"
+
+_LOG: Final = logging.getLogger("agent_actors.stores")
 
 
 @attrs.define(eq=False)
 class _End:
-    """The end of a session's log."""
+    """The end of a session's log, and its metadata.
+
+    Attributes:
+        lost: The content of a damaged metadata column, to be kept in a file before it is replaced;
+            None if the metadata is not damaged.
+    """
 
     number: int
     created_at: float
@@ -80,6 +108,7 @@ class _End:
     last_seq: int
     last_commit: int
     metadata: bytes
+    lost: bytes | None = None
 
 
 class _EndRow(msgspec.Struct, array_like=True):
@@ -92,6 +121,10 @@ class _EndRow(msgspec.Struct, array_like=True):
     metadata: msgspec.Raw
 
 
+class ForkedStore(Exception):
+    """A forked child cannot open a database that its parent had open when it forked."""
+
+
 class SqliteCore:
     """The blocking half of `SqliteStore`.
 
@@ -100,13 +133,21 @@ class SqliteCore:
         sync: True to flush each commit to the disk.
     """
 
-    faults: tuple[type[Exception], ...] = (sqlite3.Error, OSError, ForeignFile, StoreInUse)
+    faults: tuple[type[Exception], ...] = (
+        sqlite3.Error,
+        OSError,
+        ForeignFile,
+        StoreInUse,
+        StoreReplaced,
+        ForkedStore,
+    )
 
     def __init__(self, path: Path, *, sync: bool) -> None:
         self._path = path
         self._sync = sync
         self._locks: StoreLocks | None = None
         self._db: sqlite3.Connection | None = None
+        self._files = NO_FILES
         self._ends: dict[str, _End] = {}
         self._fences: dict[str, int] = {}
         # The last numbers assigned. None if they must be read from the file.
@@ -120,16 +161,18 @@ class SqliteCore:
         """Open the store and return its epoch."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._locks = StoreLocks(self._path.with_name(self._path.name + "-lock"))
-        # SQLite creates its other files with the mode of this one.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        self._db = sqlite3.connect(
-            self._path,
-            timeout=BUSY_TIMEOUT,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=4 * ROWS_AT_ONCE,
-        )
-        self._db.text_factory = bytes
+        # SQLite creates its other files with the mode of this one. An existing file must not be
+        # opened here: closing it would release the locks of other connections of this process.
+        with suppress(FileExistsError):
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            os.close(os.open(self._path, flags, 0o600))
+        if _identity_of(self._path) in _inherited:
+            raise ForkedStore(
+                "this process was forked from a process that has the store open, so that SQLite "
+                "cannot lock it; start the process in another way, for example with `spawn`"
+            )
+        self._db = self._connect(str(self._path), uri=False)
+        _open_cores.add(self)
         epoch = migrate(self._db)
         (mode,) = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != b"wal":
@@ -138,8 +181,48 @@ class SqliteCore:
             )
         self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         self._db.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
+        self._db.execute("SELECT epoch FROM store").fetchone()  # opens the write-ahead log
+        names = ("", "-wal", "-shm", "-lock")
+        self._files = watched(self._path.with_name(self._path.name + name) for name in names)
         self._locks.made_ready()
         return epoch
+
+    def open_read_only(self) -> int:
+        """Open an existing store for reading, without locks, and return its epoch."""
+        log = self._path.with_name(f"{self._path.name}-wal")
+        last: Exception | None = None
+        for options, mode in READ_ONLY_WAYS:
+            if options == IMMUTABLE and log.exists() and log.stat().st_size:
+                continue  # this way ignores the log, which contains the last commits
+            try:
+                self._db = self._connect(f"{self._path.absolute().as_uri()}?{options}", uri=True)
+                self._db.execute(f"PRAGMA locking_mode = {mode}").fetchone()
+                epoch = epoch_of(self._db)
+            except sqlite3.OperationalError as error:
+                self.close()
+                last = error
+            else:
+                self._files = watched((self._path,))
+                return epoch
+        assert last is not None
+        raise last
+
+    @staticmethod
+    def _connect(path: str, *, uri: bool) -> sqlite3.Connection:
+        db = sqlite3.connect(
+            path,
+            timeout=BUSY_TIMEOUT,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=4 * ROWS_AT_ONCE,
+            uri=uri,
+        )
+        db.text_factory = bytes
+        return db
+
+    def check_files(self) -> None:
+        """Check that no file of the open store was deleted or replaced."""
+        self._files.check()
 
     def sync(self) -> None:
         """Flush all commits to the disk."""
@@ -149,6 +232,7 @@ class SqliteCore:
         """Close the file, flush it to the disk, and release all sessions. Idempotent."""
         db, self._db = self._db, None
         locks, self._locks = self._locks, None
+        self._files = NO_FILES
         self._forget_ends()
         self._fences.clear()
         try:
@@ -157,6 +241,13 @@ class SqliteCore:
         finally:
             if locks is not None:
                 locks.close()
+
+    def abandon(self, inherited: dict[tuple[int, int], sqlite3.Connection]) -> None:
+        """Give up the connection in a forked child, and add it to `inherited` by its file."""
+        db, self._db = self._db, None
+        if db is not None:
+            with suppress(OSError):
+                inherited[_identity_of(self._path)] = db
 
     def _connection(self) -> sqlite3.Connection:
         assert self._db is not None  # `DiskStore` calls an open store only
@@ -235,12 +326,13 @@ class SqliteCore:
         self, entries: Sequence[Entry], outcomes: dict[int, SessionError], first: int = 0
     ) -> None:
         with self._transaction() as db:
-            self._read_ends(db, [entry.append.session_id for entry in entries])
+            unusable = self._read_ends(db, [entry.append.session_id for entry in entries])
             touched: dict[str, _End] = {}
             rows: list[int | str] = []
             commit = self._last(db, "id", "commits", self._last_commit)
             for position, entry in enumerate(entries, first):
                 try:
+                    _check_usable(unusable, entry.append.session_id)
                     end = self._follow(db, entry)
                 except SessionError as error:
                     outcomes[position] = error
@@ -284,30 +376,44 @@ class SqliteCore:
         end.last_seq += len(append.events)
         end.updated_at = last
         self._fences[append.session_id] = append.fence
-        if entry.changes is not None:
-            self._note(db, append.session_id, end, entry.changes)
+        if entry.changes is not None or end.lost is not None:
+            self._note(db, append.session_id, end, entry.changes or {})
         return end
 
-    def _read_ends(self, db: sqlite3.Connection, session_ids: Sequence[str]) -> None:
-        """Cache the ends of the given sessions, as far as they exist."""
+    def _read_ends(self, db: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, str]:
+        """Cache the ends of the given sessions, as far as they exist.
+
+        Returns:
+            The sessions whose rows cannot be used, each with the reason.
+        """
+        unusable: dict[str, str] = {}
         unknown = sorted({name for name in session_ids if name not in self._ends})
         for at in range(0, len(unknown), ROWS_AT_ONCE):
             names = unknown[at : at + ROWS_AT_ONCE]
-            (found,) = db.execute(
-                "SELECT json_group_array(json_array(session_id, number, created_at, updated_at, "
-                "last_seq, last_commit, json(metadata))) FROM sessions WHERE session_id IN "
-                f"({', '.join('?' * len(names))})",
-                names,
-            ).fetchone()
-            for row in _END_ROWS.decode(found):
-                self._ends[row.session_id] = _End(
-                    row.number,
-                    row.created_at,
-                    row.updated_at,
-                    row.last_seq,
-                    row.last_commit,
-                    bytes(row.metadata),
-                )
+            try:
+                self._ends.update(_read_together(db, names))
+            except (sqlite3.OperationalError, ValueError):  # a row is damaged: isolate it
+                for name in names:
+                    damage = self._read_alone(db, name)
+                    if damage is not None:
+                        unusable[name] = damage
+        return unusable
+
+    def _read_alone(self, db: sqlite3.Connection, session_id: str) -> str | None:
+        """Cache the end of a session; return the reason if its row cannot be used."""
+        row = db.execute(
+            f"SELECT {INFO}, number, last_commit FROM sessions WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        if row is None:
+            return None
+        if (damage := find_row_damage(row)) is not None:
+            return damage
+        _, created_at, updated_at, last_seq, metadata, number, last_commit = row
+        end = _End(number, created_at, updated_at, last_seq, last_commit, metadata)
+        if metadata_of(metadata) is None:
+            end.metadata, end.lost = b"{}", _as_bytes(metadata)
+        self._ends[session_id] = end
+        return None
 
     def _write_ends(self, db: sqlite3.Connection, ends: Mapping[str, _End]) -> None:
         values: list[int | float | str] = []
@@ -328,7 +434,13 @@ class SqliteCore:
         self, db: sqlite3.Connection, session_id: str, end: _End, changes: JsonObject
     ) -> None:
         before = metadata_of(end.metadata)
-        after = merged(before, changes)
+        if end.lost is not None:
+            backup = back_up(self._path, session_id, end.lost)
+            _LOG.warning(
+                "session %r: replaced the damaged metadata and kept it in %s", session_id, backup
+            )
+            before = end.lost = None
+        after = merged(before or {}, changes)
         end.metadata = msgspec.json.encode(after)
         relabel(db, before, after, (end.created_at, session_id))
 
@@ -350,12 +462,12 @@ class SqliteCore:
 
     def info(self, session_id: str) -> SessionInfo | None:
         """Return information about the session; None if it does not exist."""
-        row = (
-            self._connection()
-            .execute(f"SELECT {INFO} FROM sessions WHERE session_id = ?", (session_id,))
-            .fetchone()
-        )
-        return info_of(row) if row else None
+        row = _find_row(self._connection(), session_id)
+        if row is None:
+            return None
+        if (damage := find_row_damage(row)) is not None:
+            raise damaged_row(session_id, damage)
+        return info_of(row)
 
     def page(self, query: Query) -> SessionPage:
         """Return a page of sessions."""
@@ -365,25 +477,37 @@ class SqliteCore:
 
     def damage(self, session_id: str) -> Sequence[Damage]:
         """Return the damage found in the session's log."""
-        return alignment_of(self._connection(), session_id)[0].damage
+        db = self._connection()
+        row = _find_row(db, session_id)
+        if row is not None and (unusable := find_row_damage(row)) is not None:
+            return (Damage(unusable, 0),)
+        found = alignment_of(db, session_id)[0].damage
+        if row is not None and metadata_of(row[4]) is None:
+            return (Damage(LOST_METADATA, 0), *found)
+        return found
 
     def repair(self, session_id: str) -> LogRepair:
         """Rewrite a damaged log in one transaction and keep the old one in a backup file."""
         had = self._taken(session_id)
         try:
             with self._transaction() as db:
-                self._read_ends(db, [session_id])
+                _check_usable(self._read_ends(db, [session_id]), session_id)
                 end = self._ends.get(session_id)
                 found, text = alignment_of(db, session_id)
-                if end is None or not found.damage:
+                if end is None or (not found.damage and end.lost is None):
                     return LogRepair(session_id, ())
+                damage = found.damage
+                if end.lost is not None:
+                    damage = (Damage(LOST_METADATA, 0), *damage)
+                    text = b"\n".join((end.lost, text))
+                    self._note(db, session_id, end, {})
                 backup = back_up(self._path, session_id, text)
                 commit = self._last(db, "id", "commits", None)
                 end.last_commit = rewrite(db, end.number, commit, found.lines)
                 end.last_seq = len(found.lines)
                 self._last_commit = None
                 self._write_ends(db, {session_id: end})
-            return LogRepair(session_id, found.damage, str(backup))
+            return LogRepair(session_id, damage, str(backup))
         finally:
             if not had:
                 self.release(session_id)
@@ -400,7 +524,7 @@ class SqliteCore:
     def annotate(self, session_id: str, changes: JsonObject) -> bool:
         """Update metadata keys. Return False if the session does not exist."""
         with self._transaction() as db:
-            self._read_ends(db, [session_id])
+            _check_usable(self._read_ends(db, [session_id]), session_id)
             end = self._ends.get(session_id)
             if end is None:
                 return False
@@ -424,11 +548,15 @@ class SqliteCore:
         gone: list[str] = []
         with self._transaction() as db:
             old = db.execute(
-                "SELECT session_id FROM sessions WHERE updated_at < ? ORDER BY updated_at",
+                "SELECT session_id FROM sessions WHERE updated_at < ? AND "
+                "typeof(session_id) = 'text' ORDER BY updated_at",
                 (before,),
             ).fetchall()
             for (name,) in old:
-                session_id = name.decode()
+                try:
+                    session_id = name.decode()
+                except UnicodeDecodeError:
+                    continue  # a damaged row: no session has this id
                 if self._locks.holds(session_id) or not self._locks.take(session_id):
                     continue
                 gone.append(session_id)
@@ -440,14 +568,76 @@ class SqliteCore:
         return gone
 
     def _delete(self, db: sqlite3.Connection, session_id: str) -> None:
-        self._read_ends(db, [session_id])
+        unusable = self._read_ends(db, [session_id])
         end = self._ends.pop(session_id, None)
         self._fences.pop(session_id, None)
-        if end is None:
-            return
-        self._note(db, session_id, end, dict.fromkeys(metadata_of(end.metadata)))
-        db.execute(_DELETE_COMMITS, {"commit": end.last_commit})
-        db.execute("DELETE FROM sessions WHERE number = ?", (end.number,))
+        if unusable or (end is not None and end.lost is not None):
+            relabel(db, None, {}, (0.0, session_id))
+            db.execute(_DELETE_ALL_COMMITS, (session_id,))
+            db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
+        elif end is not None:
+            self._note(db, session_id, end, dict.fromkeys(metadata_of(end.metadata) or {}))
+            db.execute(_DELETE_COMMITS, {"commit": end.last_commit})
+            db.execute("DELETE FROM sessions WHERE number = ?", (end.number,))
+
+
+def _read_together(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, _End]:
+    """Return the ends of sessions.
+
+    Raises:
+        sqlite3.OperationalError, ValueError: A row is damaged.
+    """
+    (found,) = db.execute(
+        "SELECT json_group_array(json_array(session_id, number, created_at, updated_at, "
+        "last_seq, last_commit, json(metadata))) FROM sessions WHERE session_id IN "
+        f"({', '.join('?' * len(names))})",
+        names,
+    ).fetchone()
+    ends: dict[str, _End] = {}
+    for row in _END_ROWS.decode(found):
+        metadata = bytes(row.metadata)
+        if not metadata.startswith(b"{"):
+            raise ValueError("the metadata is not an object")
+        ends[row.session_id] = _End(
+            row.number, row.created_at, row.updated_at, row.last_seq, row.last_commit, metadata
+        )
+    return ends
+
+
+def _find_row(db: sqlite3.Connection, session_id: str) -> Row | None:
+    return cast(
+        "Row | None",
+        db.execute(f"SELECT {INFO} FROM sessions WHERE session_id = ?", (session_id,)).fetchone(),
+    )
+
+
+def _as_bytes(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def _check_usable(unusable: Mapping[str, str], session_id: str) -> None:
+    damage = unusable.get(session_id)
+    if damage is not None:
+        raise damaged_row(session_id, damage)
 
 
 _END_ROWS: Final = msgspec.json.Decoder(list[_EndRow])
+
+
+# SQLite must not be used across a fork: the child inherits SQLite's list of locks, but not the
+# locks. The connections of the parent stay referenced in the child, so that they are never closed.
+_open_cores: Final[WeakSet[SqliteCore]] = WeakSet()
+_inherited: Final[dict[tuple[int, int], sqlite3.Connection]] = {}
+
+
+def _identity_of(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def _keep_in_child() -> None:
+    for core in tuple(_open_cores):
+        core.abandon(_inherited)
+
+
+os.register_at_fork(after_in_child=_keep_in_child)

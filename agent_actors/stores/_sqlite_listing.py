@@ -6,8 +6,9 @@ starts reading at the right place, however many sessions exist. If a listing fil
 keys, the rarest label selects the candidates, and each candidate is checked against its metadata.
 """
 
+import logging
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import islice
 from typing import Final, TypeAlias, cast
@@ -15,7 +16,8 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.session import SessionInfo, SessionPage
+from agent_actors.domain.session import SessionInfo, SessionPage, find_session_id_error
+from agent_actors.errors import SessionStoreError
 from agent_actors.stores.disk.listing import Place, Query, encoded
 
 # Rows per INSERT and names per SELECT. Bounds the number of different statements to prepare.
@@ -31,6 +33,7 @@ _SORTED: Final = 1_000
 # The columns that `info_of` reads.
 INFO: Final = "session_id, created_at, updated_at, last_seq, metadata"
 
+_LOG: Final = logging.getLogger("agent_actors.stores")
 _METADATA: Final = msgspec.json.Decoder(dict[str, object])
 Row: TypeAlias = tuple[bytes, float, float, int, bytes]
 
@@ -41,10 +44,10 @@ def read_page(db: sqlite3.Connection, query: Query) -> SessionPage:
     if label is None or (query.order == "updated" and count >= _SORTED):
         rows = _in_order(db, query)
     elif query.order == "updated":
-        return query.page_of_all(map(info_of, _labelled(db, label, None)))
+        return query.page_of_all(infos_of(_labelled(db, label, None)))
     else:
         rows = _labelled(db, label, query.after)
-    return query.page(islice(filter(query.takes, map(info_of, rows)), query.limit + 1))
+    return query.page(islice(filter(query.takes, infos_of(rows)), query.limit + 1))
 
 
 def _in_order(db: sqlite3.Connection, query: Query) -> Iterator[Row]:
@@ -86,12 +89,21 @@ def _rarest_label(
 
 def relabel(
     db: sqlite3.Connection,
-    before: Mapping[str, JsonValue],
+    before: Mapping[str, JsonValue] | None,
     after: Mapping[str, JsonValue],
     place: Place,
 ) -> None:
-    """Update the labels of a session after a change of its metadata."""
-    old, new = _labels(before), _labels(after)
+    """Update the labels of a session after a change of its metadata.
+
+    Args:
+        db: The connection, within a transaction.
+        before: The previous metadata; None if it was damaged, so that all labels are replaced.
+        after: The metadata after the change.
+        place: The creation time and the id of the session.
+    """
+    if before is None:
+        db.execute("DELETE FROM labels WHERE session_id = ?", place[1:])
+    old, new = _labels(before or {}), _labels(after)
     gone = [(key, value, *place) for key, value in old.items() if new.get(key) != value]
     if gone:
         db.executemany(
@@ -120,15 +132,56 @@ def insert(
         db.execute(f"{into} {', '.join([row] * (len(some) // columns))} {conflict}", some)
 
 
+def infos_of(rows: Iterable[Row]) -> Iterator[SessionInfo]:
+    """Decode rows of the `sessions` table. Rows that cannot be used are skipped."""
+    for row in rows:
+        if find_row_damage(row) is None:
+            yield info_of(row)
+        else:
+            _LOG.warning("skipped a damaged row of the sessions table: %.200r", row)
+
+
 def info_of(row: Row) -> SessionInfo:
-    """Decode a row of the `sessions` table."""
+    """Decode a usable row of the `sessions` table. Damaged metadata is left out."""
     name, created_at, updated_at, last_seq, metadata = row
-    return SessionInfo(name.decode(), created_at, updated_at, last_seq, metadata_of(metadata))
+    return SessionInfo(name.decode(), created_at, updated_at, last_seq, metadata_of(metadata) or {})
 
 
-def metadata_of(text: bytes) -> JsonObject:
-    """Decode the metadata column."""
-    return cast(JsonObject, _METADATA.decode(text))
+def find_row_damage(row: Sequence[object]) -> str | None:
+    """Return the reason why a row of the `sessions` table cannot be used; None if it can be.
+
+    Args:
+        row: A row; the columns are those of `INFO`. Further columns must be numbers.
+    """
+    session_id, created_at, updated_at, last_seq, _, *numbers = row
+    try:
+        valid = isinstance(session_id, bytes) and find_session_id_error(session_id.decode()) is None
+    except UnicodeDecodeError:
+        valid = False
+    if not valid:
+        return "its session_id is damaged"
+    if not isinstance(created_at, float) or not isinstance(updated_at, float):
+        return "its times are damaged"
+    if not all(isinstance(number, int) for number in (last_seq, *numbers)):
+        return "its position in the log is damaged"
+    return None
+
+
+def damaged_row(session_id: str, damage: str) -> SessionStoreError:
+    """Return the error for a row that cannot be used."""
+    return SessionStoreError(
+        f"its row in the table `sessions` cannot be used: {damage}; delete the session, or restore "
+        "the row from a copy of the store",
+        session_id=session_id,
+    )
+
+
+def metadata_of(text: object) -> JsonObject | None:
+    """Decode the metadata column. Return None if it is damaged."""
+    try:
+        return cast(JsonObject, _METADATA.decode(cast(bytes, text)))
+    except (ValueError, RecursionError, TypeError):
+        return None
 
 
 def _labels(metadata: Mapping[str, JsonValue]) -> dict[str, str]:

@@ -8,6 +8,7 @@ read one by one.
 import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -15,7 +16,7 @@ import attrs
 
 from agent_actors.domain.session import Damage
 from agent_actors.sessions.alignment import Alignment, aligned
-from agent_actors.stores._sqlite_listing import insert
+from agent_actors.stores._sqlite_listing import damaged_row, insert
 from agent_actors.stores.disk.file_names import directory_name
 from agent_actors.stores.disk.safe_files import write_all
 
@@ -25,7 +26,7 @@ COMMIT: Final = "id, session, first_seq, previous, lines"
 _READ_AT_ONCE: Final = 1_000
 # Records per row that a repair writes.
 _WRITTEN_AT_ONCE: Final = 1_000
-# A separator that cannot occur in JSON.
+# A separator that cannot occur in JSON, but in a damaged line.
 _BETWEEN: Final = b"\x1e"
 # Walks back from a commit. Selects the lines of all commits as one value, and the commit to
 # continue with (0 at the end).
@@ -40,7 +41,8 @@ _WALK_BACK: Final = """
     )
     SELECT CAST(coalesce(group_concat(lines, char(30)), '') AS BLOB),
         coalesce(iif(min(first_seq) > :after_seq + 1, min(previous), 0), 0),
-        min(first_seq)
+        min(first_seq),
+        count(*)
     FROM walk
 """
 _COMMITS_OF: Final = """
@@ -60,6 +62,8 @@ def stored_lines(
     last_seq, commit = db.execute(
         "SELECT last_seq, last_commit FROM sessions WHERE session_id = ?", (session_id,)
     ).fetchone() or (0, 0)
+    if not isinstance(last_seq, int) or not isinstance(commit, int):
+        raise damaged_row(session_id, "its position in the log is damaged")
     pieces: list[bytes] = []
     first = last_seq + 1
     while commit and after_seq < last_seq:
@@ -67,23 +71,29 @@ def stored_lines(
         if began is None or not 0 < began < first:
             break  # the row is missing or damaged
         first = began
-        pieces += found.split(_BETWEEN)
+        pieces += found
     lines = [line for piece in reversed(pieces) for line in piece.split(b"\n")]
     return lines, first, last_seq
 
 
 def _walk_back(
     db: sqlite3.Connection, commit: int, after_seq: int
-) -> tuple[bytes, int, int | None]:
-    try:
-        row = db.execute(
-            _WALK_BACK, {"commit": commit, "after_seq": after_seq, "most": _READ_AT_ONCE}
+) -> tuple[list[bytes], int, int | None]:
+    """Return the lines of commits, last commit first, the commit to go on with, and the first seq.
+
+    Many commits are read as one value, unless the value is too large (for example with many images)
+    or a damaged line contains the separator.
+    """
+    asked = {"commit": commit, "after_seq": after_seq}
+    with suppress(sqlite3.DataError):
+        text, following, began, count = db.execute(
+            _WALK_BACK, {**asked, "most": _READ_AT_ONCE}
         ).fetchone()
-    except sqlite3.DataError:  # above the limit of a value, for example with many images
-        row = db.execute(
-            _WALK_BACK, {"commit": commit, "after_seq": after_seq, "most": 1}
-        ).fetchone()
-    return cast("tuple[bytes, int, int | None]", row)
+        pieces = cast(bytes, text).split(_BETWEEN)
+        if len(pieces) == count:
+            return pieces, following, began
+    text, following, began, _ = db.execute(_WALK_BACK, {**asked, "most": 1}).fetchone()
+    return [text], following, began
 
 
 def alignment_of(db: sqlite3.Connection, session_id: str) -> tuple[Alignment, bytes]:

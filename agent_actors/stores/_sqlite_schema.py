@@ -77,6 +77,22 @@ def migrate(connection: sqlite3.Connection) -> int:
     return epoch
 
 
+def epoch_of(connection: sqlite3.Connection) -> int:
+    """Return the epoch of a file that is open for reading.
+
+    Raises:
+        ForeignFile: The file belongs to another program or to another version.
+        sqlite3.Error: The file cannot be read.
+    """
+    version = _version(connection)
+    if version != len(MIGRATIONS):
+        raise ForeignFile(
+            f"the file has schema {version} and cannot be upgraded to {len(MIGRATIONS)}, because "
+            "it cannot be written"
+        )
+    return int(connection.execute("SELECT epoch FROM store").fetchone()[0])
+
+
 def _version(connection: sqlite3.Connection) -> int:
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.stores._jsonl_core import JsonlCore, Repair
+from agent_actors.stores.disk.result_files import ResultFiles
 from agent_actors.stores.disk.threaded_store import (
     CLEANUP_PERIOD_DAYS,
     DiskOptions,
@@ -26,7 +27,9 @@ class JsonlStore(DiskStore):
 
     Directory names are session ids; characters that are unsafe in file names are escaped. A crash
     can leave an incomplete line at the end of a log. It is removed when a store next acquires the
-    session; `repairs` lists the removals, and the logger `agent_actors.stores` emits a warning.
+    session; `repairs` lists the removals, and a logger below `agent_actors.stores` emits a warning.
+    The directory `results` keeps the complete texts of cut tool results, at most 512 MiB per
+    session.
 
     Args:
         path: The directory, created if missing. Only the owner may access files that the store
@@ -58,7 +61,8 @@ class JsonlStore(DiskStore):
         )
         self._repairs: list[Repair] = []
         core = JsonlCore(Path(path), sync=durability == "sync", on_repair=self._repairs.append)
-        super().__init__(core, options, f"at {os.fspath(path)}")
+        results = ResultFiles(Path(path) / "results")
+        super().__init__(core, options, f"at {os.fspath(path)}", results)
 
     @property
     def repairs(self) -> tuple[Repair, ...]:

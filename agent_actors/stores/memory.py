@@ -32,7 +32,11 @@ class _Log:
 
 @attrs.define(eq=False)
 class MemoryStore:
-    """A `SessionStore` of dicts and lists that never waits. An evicted session is forgotten."""
+    """A `SessionStore` of dicts and lists that never waits. An evicted session is forgotten.
+
+    Records are kept as objects and are not encoded. Therefore a record with a value that JSON does
+    not have, which the stores on disk refuse, is accepted, and fails only when it is exported.
+    """
 
     _logs: dict[str, _Log] = attrs.field(factory=dict[str, _Log], init=False)
     _epoch: int = attrs.field(default=0, init=False)

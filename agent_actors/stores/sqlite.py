@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.stores._sqlite_core import SqliteCore
+from agent_actors.stores.disk.result_files import ResultFiles
 from agent_actors.stores.disk.threaded_store import (
     CLEANUP_PERIOD_DAYS,
     DiskOptions,
@@ -27,8 +28,9 @@ class SqliteStore(DiskStore):
 
     Args:
         path: The file, on a local disk. It is created if missing, with its directories, and only
-            its owner may access it. The store also uses `<path>-wal`, `<path>-shm` and
-            `<path>-lock`.
+            its owner may access it. The store also uses `<path>-wal`, `<path>-shm`,
+            `<path>-lock`, and the directory `<path>-results` for the complete texts of cut tool
+            results, at most 512 MiB per session.
         durability: When a commit is flushed to the disk and survives a power failure. `sync`:
             before it is acknowledged. `batch`: within one second. `exit`: when the store is
             closed or SQLite checkpoints its log. A power failure never corrupts the file. It
@@ -56,7 +58,8 @@ class SqliteStore(DiskStore):
             wall_clock=wall_clock,
         )
         core = SqliteCore(Path(path), sync=durability == "sync")
-        super().__init__(core, options, f"at {os.fspath(path)}")
+        results = ResultFiles(Path(f"{os.fspath(path)}-results"))
+        super().__init__(core, options, f"at {os.fspath(path)}", results)
 
 
 protect_loaded_modules()

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until the input ends or Ctrl-C is pressed."""
     parser = argparse.ArgumentParser(prog="python -m agent_actors.testing", description=__doc__)
     parser.add_argument(
-        "--port", type=int, default=0, help="port to listen on; default: any free port"
+        "--port", type=_port, default=0, help="port to listen on; default: any free port"
     )
     parser.add_argument(
         "--tools",
@@ -49,9 +49,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.tools, tool_names=options.tool, deltas=options.deltas, every=options.every
     )
     try:
-        trio.run(_serve, ScriptedEndpoint(script, port=options.port), options.keep)
+        try:
+            trio.run(_serve, ScriptedEndpoint(script, port=options.port), options.keep)
+        except OSError as error:
+            parser.exit(1, f"error: {error.strerror}\n")
     except* KeyboardInterrupt:
         pass
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535; got {port}")
+    return port
 
 
 async def _serve(endpoint: ScriptedEndpoint, keep: bool) -> None:

@@ -1,25 +1,25 @@
 """The server side of one HTTP/1.1 connection, reduced to what a scripted endpoint needs.
 
-A connection owns one socket and the bytes read from it. It knows nothing about scripts. The socket
-is a plain non-blocking one, and trio waits for it. A write that fits into the kernel's buffer costs
-one system call and no task switch, so one process can serve a thousand streams. `linger` and `wait`
-watch the client during a response, and end when the client disconnects.
+A connection owns one socket and the requests read from it. It knows nothing about scripts. The
+socket is a plain non-blocking one, and trio waits for it. A write that fits into the kernel's
+buffer costs one system call and no task switch, so one process can serve a thousand streams.
+`linger` and `wait` watch the client during a response, and end when the client disconnects.
 """
 
 import contextlib
 import socket
 import struct
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import Final
 
 import attrs
+import httptools
 import trio
 
-# Far above the head of any client; a longer head is not HTTP.
-_MAX_HEAD: Final = 65_536
-# Above the largest body that a test may need; a greater length is a mistake of the client.
-_MAX_BODY: Final = 64 * 1024 * 1024
+# Above the largest request that a test may need; a longer one is a mistake of the client.
+_MAX_SIZE: Final = 64 * 1024 * 1024
 _READ_SIZE: Final = 65_536
 # SO_LINGER on with 0 seconds: close() then sends RST.
 _RESET: Final = struct.pack("ii", 1, 0)
@@ -69,7 +69,7 @@ class Connection:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._buffer = bytearray()
+        self._parser = _RequestParser()
         with contextlib.suppress(OSError):  # the client may have disconnected already
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -80,16 +80,14 @@ class Connection:
             BadRequest: The bytes are not a valid request.
             ClientGone: The client disconnected during a request.
         """
-        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
-            if len(self._buffer) > _MAX_HEAD:
-                raise BadRequest(f"the head is longer than {_MAX_HEAD} bytes")
+        while not self._parser.requests:
+            if self._parser.fault:
+                raise BadRequest(self._parser.fault)
             if not await self._read():
-                if self._buffer:
+                if self._parser.inside:
                     raise ClientGone
                 return None
-        method, target, headers = _parse_head(bytes(self._buffer[:end]))
-        del self._buffer[: end + 4]
-        return IncomingRequest(method, target, headers, await self._read_body(headers))
+        return self._parser.requests.popleft()
 
     async def send(self, data: bytes) -> None:
         """Write all of the data.
@@ -151,43 +149,8 @@ class Connection:
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._sock.close()
 
-    async def _read_body(self, headers: Mapping[str, str]) -> bytes:
-        if "transfer-encoding" in headers:
-            return b"".join([piece async for piece in _Chunks(self)])
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > _MAX_BODY:
-            raise BadRequest(f"expected a content-length up to {_MAX_BODY}, got {length!r}")
-        return await self.take(int(length))
-
-    async def take(self, size: int) -> bytes:
-        """Read exactly `size` bytes.
-
-        Raises:
-            ClientGone: The client disconnected before them.
-        """
-        while len(self._buffer) < size:
-            await self._read_more()
-        taken = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return taken
-
-    async def take_line(self) -> bytes:
-        """Read up to the next CRLF, and return the bytes before it.
-
-        Raises:
-            ClientGone: The client disconnected before it.
-        """
-        while (end := self._buffer.find(b"\r\n")) < 0:
-            await self._read_more()
-        line = await self.take(end + 2)
-        return line[:-2]
-
-    async def _read_more(self) -> None:
-        if not await self._read():
-            raise ClientGone
-
     async def _read(self) -> bool:
-        """Read available data into the buffer; return False at the end of the connection."""
+        """Parse available data; return False at the end of the connection."""
         await trio.lowlevel.wait_readable(self._sock)
         return self._read_nowait()
 
@@ -198,7 +161,7 @@ class Connection:
             return True
         except OSError:
             return False
-        self._buffer += data
+        self._parser.feed(data)
         return bool(data)
 
     async def _until_gone(self) -> None:
@@ -206,28 +169,60 @@ class Connection:
             pass
 
 
-class _Chunks:
-    """The chunks of a request's body in chunked transfer encoding."""
+class _RequestParser:
+    """Parses the requests of one connection with llhttp, which is strict.
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    Attributes:
+        requests: The complete requests that were not taken yet.
+        inside: True if a request has begun and is not complete.
+        fault: The reason why the last bytes are not valid; empty: all bytes are valid.
+    """
 
-    def __aiter__(self) -> "_Chunks":
-        return self
+    def __init__(self) -> None:
+        self.requests: deque[IncomingRequest] = deque()
+        self.inside: bool = False
+        self.fault: str = ""
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self._size = 0
 
-    async def __anext__(self) -> bytes:
-        line = await self._connection.take_line()
+    def feed(self, data: bytes) -> None:
+        """Parse these bytes."""
+        if self.fault or not data:
+            return
+        self._size += len(data)
         try:
-            size = int(line.split(b";")[0], 16)
-        except ValueError:
-            raise BadRequest(f"expected the size of a chunk, got {line[:40]!r}") from None
-        if size == 0:
-            while await self._connection.take_line():
-                pass
-            raise StopAsyncIteration
-        piece = await self._connection.take(size)
-        await self._connection.take_line()
-        return piece
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.requests.pop()  # the parser has reported the request, but without its body
+            self.fault = "expected a request without CONNECT and without an Upgrade header"
+        except httptools.HttpParserError as error:
+            self.fault = f"expected a request of HTTP/1.1, got {data[:80]!r}: {error}"
+        if self._size > _MAX_SIZE:
+            self.fault = f"the request is longer than {_MAX_SIZE} bytes"
+
+    # Called by the parser.
+
+    def on_message_begin(self) -> None:
+        self.inside = True
+        self._target, self._headers, self._body = b"", {}, bytearray()
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_body(self, data: bytes) -> None:
+        self._body += data
+
+    def on_message_complete(self) -> None:
+        method = self._parser.get_method().decode("latin-1")
+        target = self._target.decode("latin-1")
+        self.requests.append(IncomingRequest(method, target, self._headers, bytes(self._body)))
+        self.inside, self._size = False, 0
 
 
 class Writer:
@@ -295,17 +290,3 @@ def response_head(status: int, reason: str, headers: Mapping[str, str]) -> bytes
     """Return the status line and the headers."""
     lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {headers[name]}" for name in headers)]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-def _parse_head(head: bytes) -> tuple[str, str, Mapping[str, str]]:
-    first, *lines = head.decode("latin-1").lstrip("\r\n").split("\r\n")
-    parts = first.split(" ")
-    if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-        raise BadRequest(f"expected a request line, got {first[:80]!r}")
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise BadRequest(f"expected a header, got {line[:80]!r}")
-        headers[name.strip().lower()] = value.strip()
-    return parts[0], parts[1], headers

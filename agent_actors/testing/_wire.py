@@ -56,6 +56,7 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "refusal": "refusal",
     "content_filter": "content_filter",
     "refused": "content_filter",
+    "paused": "pause_turn",
 }
 # The usual estimate for English text. The size of a request's body is close to that of its text.
 _BYTES_PER_TOKEN: Final = 4

@@ -62,6 +62,7 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "refusal": "refusal",
     "content_filter": "refusal",
     "refused": "refusal",
+    "paused": "pause_turn",
 }
 # The usual estimate for English text. The size of a request's body is close to that of its text.
 _BYTES_PER_TOKEN: Final = 4

@@ -37,8 +37,7 @@ def demo_script(
         tool_names: The tools to call, used cyclically; None: the tools that the request offers.
             Without tools, the text is sent at once.
         arguments: Returns the arguments of a call, given its position. None: made-up values for
-            the properties that the tool's schema requires, or `{"item": <position>}` if it
-            requires none.
+            the properties that the tool's schema requires, and no others.
         deltas: The number of deltas of the text, one word each; by default one sentence.
         every: Seconds between two deltas.
 
@@ -68,8 +67,8 @@ def _fitting(schema: JsonObject | None, position: int) -> JsonObject:
     """Return arguments of the types that a plain schema requires; other constraints are ignored."""
     required = (schema or {}).get("required")
     properties = (schema or {}).get("properties")
-    if not isinstance(required, list) or not isinstance(properties, dict) or not required:
-        return {"item": position}
+    if not isinstance(required, list) or not isinstance(properties, dict):
+        return {}
     names = [name for name in required if isinstance(name, str)]
     return {name: _value(properties.get(name), name, position) for name in names}
 

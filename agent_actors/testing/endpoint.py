@@ -128,7 +128,7 @@ class ScriptedEndpoint:
         """Start listening.
 
         Raises:
-            OSError: The port is in use.
+            OSError: The port cannot be used, for example because another program uses it.
             RuntimeError: The endpoint was opened before.
         """
         if self._nursery is not None:
@@ -137,9 +137,16 @@ class ScriptedEndpoint:
         try:
             listener.setblocking(False)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((_LOOPBACK, self._port))
-            if self._listening:
-                listener.listen(_BACKLOG)
+            try:
+                listener.bind((_LOOPBACK, self._port))
+                if self._listening:
+                    listener.listen(_BACKLOG)
+            except OSError as error:
+                raise OSError(
+                    error.errno,
+                    f"cannot listen on port {self._port} of {_LOOPBACK}: {error.strerror}; "
+                    "choose another port, or 0 for any free one",
+                ) from None
             self._port = listener.getsockname()[1]
             self._tasks = trio.open_nursery()
             self._nursery = await self._tasks.__aenter__()

@@ -29,7 +29,8 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, assistant, system, user
 from agent_actors.domain.model import FinishReason, ModelDelta, ToolCallDelta
-from agent_actors.testing.conformance import QUIRKS, DistortedTurn
+from agent_actors.testing.conformance import QUIRKS
+from agent_actors.testing.conformance import DistortedTurn as DistortedTurn  # noqa: PLC0414 - public here
 from agent_actors.testing.conformance.quirks import map_calls
 from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import (

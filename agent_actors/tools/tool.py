@@ -25,6 +25,8 @@ from agent_actors.tools.output import ToolOutput, to_output
 
 OnCancel: TypeAlias = Literal["join", "abandon"]
 Validator: TypeAlias = Callable[[JsonObject], str | None]
+# Takes the name of the tool and the arguments.
+ToolValidator: TypeAlias = Callable[[str, JsonObject], str | None]
 
 # The strictest of the common rules of endpoints.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -176,12 +178,18 @@ class Tool:
 
         Raises:
             ToolArgumentsError: The arguments are invalid; names the field, the expected and the
-                actual value.
+                actual value. If the validator itself raised, its exception is the cause.
         """
         if self._check_schema is not None:
             self._check_schema(arguments)
         if self.validator is not None:
-            fault = _own_fault(self.validator, copy_object(arguments))
+            try:
+                fault = self.validator(copy_object(arguments))
+            except Exception as error:
+                raise ToolArgumentsError(
+                    f"the tool's own validator raised {type(error).__name__}: {error}",
+                    tool=self.name,
+                ) from error
             if fault:
                 raise ToolArgumentsError(fault, tool=self.name)
 
@@ -210,8 +218,20 @@ class Tool:
 
         Cancellation: that of the handler.
         """
+        return self.output_of(await self.call(arguments, context))
+
+    async def call(self, arguments: JsonObject, context: ToolContext | None) -> object:
+        """Call an async handler with validated arguments, and return its return value unchanged.
+
+        For a caller that converts the value elsewhere, with `output_of`: a large value takes long.
+
+        Raises:
+            ToolArgumentsError: An argument does not match the annotated type.
+
+        Cancellation: that of the handler.
+        """
         result = self._call(arguments, context)
-        return self._output(await result if inspect.isawaitable(result) else result)
+        return await result if inspect.isawaitable(result) else result
 
     def invoke_sync(self, arguments: JsonObject, context: ToolContext | None) -> ToolOutput:
         """Call a sync handler with validated arguments, in the calling thread.
@@ -228,19 +248,24 @@ class Tool:
                 f"tool {self.name!r}: the handler is a plain function that returned an awaitable; "
                 "make it `async def`, or its wrapper if it has one"
             )
-        return self._output(result)
+        return self.output_of(result)
 
-    def _call(self, arguments: JsonObject, context: ToolContext | None) -> object:
-        given = self._detached if context is None else context
-        return self.binding.call(self.handler, copy_object(arguments), given)
+    def output_of(self, result: object) -> ToolOutput:
+        """Return a handler's return value as an output; see `to_output`.
 
-    def _output(self, result: object) -> ToolOutput:
+        Raises:
+            TypeError: The value cannot be represented in JSON; names the tool and the type.
+        """
         try:
             return to_output(result)
         except TypeError as error:
             raise TypeError(
                 f"tool {self.name!r} returned {type(result).__name__}: {error}"
             ) from None
+
+    def _call(self, arguments: JsonObject, context: ToolContext | None) -> object:
+        given = self._detached if context is None else context
+        return self.binding.call(self.handler, copy_object(arguments), given)
 
 
 def _carried_out_elsewhere(arguments: JsonObject) -> str:
@@ -315,10 +340,3 @@ def _schema(schema: Mapping[str, object], *, tool: str) -> JsonObject:
         return object_schema(schema)
     except SchemaError as error:
         raise SchemaError(f"tool {tool!r}: {error}") from None
-
-
-def _own_fault(validator: Validator, arguments: JsonObject) -> str | None:
-    try:
-        return validator(arguments)
-    except Exception as error:  # noqa: BLE001 - errors of the user's code fail only this call
-        return f"the tool's own validator raised {type(error).__name__}: {error}"

@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.transport.errors import ConnectFailed, ConnectTimeout, reason_of
+from agent_actors.transport.errors import ConnectFailed, ConnectTimeout, reason_of, root_of
 from agent_actors.transport.tls import TlsLayer, verifying_context
 
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
@@ -49,31 +49,49 @@ async def dial(
     Raises:
         ConnectFailed: No address accepted the connection, or TLS failed.
         ConnectTimeout: The timeout expired.
+        ConfigError: The certificates that the environment names cannot be read.
 
     Cancellation: safe; nothing stays open.
     """
-    with trio.move_on_after(connect_timeout):
-        sock = await _connect(origin)
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if not origin.secure:
-                return sock, None
-            layer = TlsLayer(context or verifying_context(), origin.host)
-            await layer.handshake(sock)
-        except BaseException:
-            sock.close()
-            raise
-        return sock, layer
+    try:
+        with trio.move_on_after(connect_timeout):
+            return await _connect(origin, context)
+    except (OSError, UnicodeError) as error:
+        # Besides the peer's refusals: no free descriptor, or a name that is not valid.
+        raise ConnectFailed(reason_of(error)) from root_of(error)
     raise ConnectTimeout
 
 
-async def _connect(origin: Origin) -> socket.socket:
+async def _connect(
+    origin: Origin, context: ssl.SSLContext | None
+) -> tuple[socket.socket, TlsLayer | None]:
+    address = _address_of(origin.host)
+    if address is None:
+        sock = await _connect_by_name(origin)
+    else:
+        sock = await _connect_by_address(origin, address.version)
     try:
-        address = ipaddress.ip_address(origin.host)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not origin.secure:
+            return sock, None
+        layer = TlsLayer(context or verifying_context(), origin.host)
+        await layer.handshake(sock)
+    except BaseException:
+        sock.close()
+        raise
+    return sock, layer
+
+
+def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
     except ValueError:
-        return await _connect_by_name(origin)
+        return None
+
+
+async def _connect_by_address(origin: Origin, version: int) -> socket.socket:
     # A single address needs neither a nursery nor a thread, which saves three quarters of the cost.
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
@@ -83,9 +101,6 @@ async def _connect(origin: Origin) -> socket.socket:
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             raise OSError(code, os.strerror(code))
-    except OSError as error:
-        sock.close()
-        raise ConnectFailed(reason_of(error)) from error
     except BaseException:
         sock.close()
         raise
@@ -93,10 +108,18 @@ async def _connect(origin: Origin) -> socket.socket:
 
 
 async def _connect_by_name(origin: Origin) -> socket.socket:
+    stream: trio.SocketStream | None = None
+    unknown: socket.gaierror | None = None
     try:
         stream = await trio.open_tcp_stream(origin.host, origin.port)
-    except (OSError, UnicodeError) as error:
-        raise ConnectFailed(reason_of(error)) from error
+    except socket.gaierror as error:
+        unknown = error
+    if stream is None:
+        # Without a free descriptor, the resolver reports a name that it could not look up. The next
+        # line then raises the true reason.
+        socket.socket().close()
+        assert unknown is not None
+        raise unknown
     sock = socket.socket(fileno=stream.socket.detach())
     sock.setblocking(False)
     return sock

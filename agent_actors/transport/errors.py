@@ -4,9 +4,15 @@ They do not leave the package. Each backend translates them: `native` into the e
 `agent_actors.errors`, `httpx_transport` into those of httpx.
 """
 
+import errno
+import sys
+from collections.abc import Iterator
 from typing import Final, cast
 
 import trio
+
+if sys.platform != "win32":
+    import resource
 
 _NETWORK_ERRORS: Final = (OSError, trio.BrokenResourceError)
 
@@ -44,20 +50,66 @@ class BadContent(Exception):
     """The content of a response could not be decoded."""
 
 
+class ContentCut(BadContent):
+    """The compressed content of a response ended too early, although its HTTP framing was complete.
+
+    Usually the server or a proxy failed while it compressed the response.
+    """
+
+
 class BadRequest(Exception):
     """The request cannot be sent in this form."""
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the innermost cause of an error; wrapping libraries often add only a class name."""
+    """Return the message of the innermost cause; wrapping libraries often add only a class name."""
     text = ""
+    for cause in _chain(error):
+        text = _worded(cause) or text
+    return text or type(error).__name__
+
+
+def root_of(error: BaseException) -> BaseException:
+    """Return the exception to show as the only cause of an error of this package.
+
+    If the innermost cause is a failure of the network, it is returned without a traceback and
+    without causes of its own. The layers in between name the same failure up to four times, and a
+    failed name has a group with one traceback for each address. Other causes may come from the
+    caller's code. They keep their traceback, and the layers in between are kept too.
+    """
+    *_, root = _chain(error)
+    if not isinstance(root, _NETWORK_ERRORS):
+        return error
+    root.__cause__ = None  # also suppresses the context, which belongs to the layers in between
+    return root.with_traceback(None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes, outermost first; of a group, only its first member."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, BaseExceptionGroup):  # each member is one address that was tried
             cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
-        text = str(cause) or text
+        yield cause
         # httpcore hides its causes. Any other context may belong to an unrelated exception of the
         # caller.
         hidden = cause.__context__
         cause = cause.__cause__ or (hidden if isinstance(hidden, _NETWORK_ERRORS) else None)
-    return text or type(error).__name__
+
+
+def _worded(error: BaseException) -> str:
+    code = error.errno if isinstance(error, OSError) else None
+    if code == errno.EMFILE:
+        return (
+            f"too many open files: this process may have {_open_files_limit()} (RLIMIT_NOFILE, "
+            "`ulimit -n`); raise the limit, or make fewer requests at the same time"
+        )
+    if code == errno.ENFILE:
+        return "too many open files in the whole system (`sysctl fs.file-max`)"
+    return str(error)
+
+
+def _open_files_limit() -> str:
+    if sys.platform == "win32":  # pragma: no cover
+        return "no more"
+    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])

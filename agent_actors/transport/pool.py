@@ -14,7 +14,7 @@ import trio
 
 from agent_actors.transport.connect import Origin, dial
 from agent_actors.transport.connection import CloseReason, Connection
-from agent_actors.transport.errors import ConnectFailed
+from agent_actors.transport.errors import ConnectFailed, reason_of, root_of
 from agent_actors.transport.reactor import current_reactor
 
 DEFAULT_CONNECT_TIMEOUT: Final = 10.0
@@ -152,7 +152,11 @@ class Pool:
         if self._closed:
             sock.close()
             raise ConnectFailed("the exchange is closed")
-        connection = Connection(sock, tls, current_reactor(), self)
+        try:
+            connection = Connection(sock, tls, current_reactor(), self)
+        except OSError as error:  # no descriptor is free for the reactor
+            sock.close()
+            raise ConnectFailed(reason_of(error)) from root_of(error)
         self._open.add(connection)
         self._counts.open += 1
         self._counts.opened += 1

@@ -6,15 +6,22 @@ a context reads all certificates, which takes tens of milliseconds.
 """
 
 import contextlib
+import errno
 import functools
+import os
 import socket
 import ssl
+from pathlib import Path
 from typing import Final
 
 import httpx
 import trio
 
+from agent_actors.errors import ConfigError
 from agent_actors.transport.errors import ConnectFailed, ConnectionLost, reason_of
+
+_TRUST_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""The environment variables that httpx reads, in its order; only the first that is set counts."""
 
 _RECORD: Final = 64 * 1024
 """Bytes that are taken out at a time; a record holds 16 KiB."""
@@ -22,8 +29,35 @@ _RECORD: Final = 64 * 1024
 
 @functools.cache
 def verifying_context() -> ssl.SSLContext:
-    """Return the context of the process. It checks certificates and names as httpx does."""
-    return httpx.create_ssl_context()
+    """Return the context of the process. It checks certificates and names as httpx does.
+
+    Raises:
+        ConfigError: The environment names certificates that cannot be read.
+        OSError: No file can be opened at the moment.
+    """
+    variable = next((name for name in _TRUST_VARIABLES if os.environ.get(name)), "")
+    path = os.environ.get(variable, "")
+    # OpenSSL ignores a missing directory. Every certificate would then be rejected.
+    if variable == "SSL_CERT_DIR" and not _is_readable_directory(path):
+        raise _unreadable(variable, path, "is not a readable directory")
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:
+        if not variable or error.errno in {errno.EMFILE, errno.ENFILE}:
+            raise
+        named = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise _unreadable(variable, path, f"cannot be read: {named or error}") from error
+
+
+def _is_readable_directory(path: str) -> bool:
+    return Path(path).is_dir() and os.access(path, os.R_OK | os.X_OK)
+
+
+def _unreadable(variable: str, path: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"the environment variable {variable} names the trusted certificates, but {path!r} "
+        f"{reason}; correct or unset it"
+    )
 
 
 class TlsLayer:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
+from agent_actors.actors.session_gate import MAX_OVERTAKES, Lease, OnBusy, SessionGate
 from agent_actors.domain.run import CancelReason
 from agent_actors.errors import SessionBusy
 from tests.actors.helpers import Attempt
@@ -75,6 +75,38 @@ async def test_interrupting_runs_precede_queued_runs(line: AdmissionQueue) -> No
     assert line.stopped == ["holder: interrupt", "holder: rollback", "i1: rollback"]
     assert line.places["q2"] == [5, 4, 3, 2, 1]
     assert line.gate.statistics().stopped == 3
+
+
+async def test_interrupting_runs_starve_no_queued_run(line: AdmissionQueue) -> None:
+    await line.join("i0", "interrupt")
+    await line.join("early", "interrupt")  # does not overtake: it arrived first
+    await line.join("q1", "queue")
+    await line.join("s1", "steer")
+    order: list[str] = []
+    for number in range(1, 21):  # each interrupts as soon as the one before it has the session
+        await line.join(f"i{number}", "interrupt")
+        order.append(line.gate.holder("s") or "")
+        line.attempts[order[-1]].value.release()
+        await wait_all_tasks_blocked()
+    first, second = order.index("q1"), order.index("s1")
+    assert order[:first] == ["i0", "early", *(f"i{n}" for n in range(1, MAX_OVERTAKES + 1))]
+    assert second - first == MAX_OVERTAKES + 1
+    assert line.places["q1"][-1] == 1
+    # The run that was queued behind q1 did not stop it; the run that arrived later did.
+    assert [entry for entry in line.stopped if entry.startswith("q1")] == ["q1: interrupt"]
+
+
+async def test_leaving_waiter_resets_count_of_overtakes(line: AdmissionQueue) -> None:
+    await line.join("i0", "interrupt")
+    await line.join("q1", "queue")
+    for number in range(1, MAX_OVERTAKES + 1):
+        await line.join(f"i{number}", "interrupt")
+        line.attempts[f"i{number - 1}"].value.release()
+        await wait_all_tasks_blocked()
+    line.attempts["q1"].scope.cancel()
+    await line.join("q2", "queue")
+    await line.join("last", "interrupt")
+    assert (await line.serve_all())[1:] == ["last", "q2"]
 
 
 async def test_leaving_waiter_moves_followers_up(line: AdmissionQueue) -> None:

@@ -1,14 +1,17 @@
 """Whatever a tool does comes back as a result, and what its handler gets to know."""
 
+import logging
 import math
+import traceback
 from collections.abc import Callable
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from agent_actors.actors.tool_executor import ToolExecutor
-from agent_actors.domain.json import JsonValue
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.tools import Tool, ToolContext, ToolOutput, tool
 from tests.actors.helpers import Clock
 from tests.actors.tool_helpers import Progress, call_of, nothing_is_held, run_of, run_one
@@ -19,6 +22,11 @@ async def executor(nursery: trio.Nursery) -> ToolExecutor:
     made = ToolExecutor(Clock())
     await nursery.start(made.owner.serve)
     return made
+
+
+@attrs.frozen
+class Positive:
+    number: int = attrs.field(validator=attrs.validators.gt(0))
 
 
 def raises(error: BaseException) -> Callable[[dict[str, JsonValue]], None]:
@@ -254,3 +262,60 @@ async def test_async_handler_sees_its_cancellation(executor: ToolExecutor) -> No
     request.cancel("the run ended")
     await request.settled()
     assert seen == [True]
+
+
+# --- the exception itself ---
+
+
+def broken_validator(_: JsonObject) -> str | None:
+    raise LookupError("in validator")
+
+
+def fails_in_handler(arguments: dict[str, JsonValue]) -> None:
+    raise LookupError("in handler")
+
+
+async def fails_later(arguments: dict[str, JsonValue]) -> None:
+    await trio.lowlevel.checkpoint()
+    raise LookupError("in coroutine")
+
+
+@pytest.mark.parametrize(
+    ("failing", "function"),
+    [
+        (Tool("failing", "", None, fails_in_handler), "fails_in_handler"),
+        (Tool("failing", "", None, fails_later), "fails_later"),
+        (
+            Tool("failing", "", None, fails_in_handler, validator=broken_validator),
+            "broken_validator",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_tool_exception_is_kept_and_logged(
+    executor: ToolExecutor, caplog: pytest.LogCaptureFixture, failing: Tool, function: str
+) -> None:
+    found = await run_one(executor, run_of(failing), call_of(failing, 7, key="a secret"))
+    assert isinstance(found.exception, LookupError)
+    assert traceback.extract_tb(found.exception.__traceback__)[-1].name == function
+    (record,) = caplog.records
+    assert (record.levelno, record.name) == (logging.WARNING, "agent_actors.actors.tool_executor")
+    assert record.exc_info is not None
+    assert record.exc_info[1] is found.exception
+    assert record.getMessage() == (
+        "tool 'failing' raised LookupError (session session, run run, call call-7)"
+    )
+    assert "a secret" not in caplog.text
+
+
+async def test_invalid_arguments_are_not_an_exception(
+    executor: ToolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    def size(width: Positive) -> str:
+        return str(width)
+
+    for arguments in ({}, {"width": {"number": 0}}):
+        found = await run_one(executor, run_of(size), call_of(size, **arguments))
+        assert (found.is_error, found.exception) == (True, None)
+    assert caplog.records == []

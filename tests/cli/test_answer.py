@@ -1,17 +1,19 @@
 """What of a run is shown, and where; in this process."""
 
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from agent_actors import AgentOptions
-from agent_actors.cli.answer import OutputOptions, _TextView, answer
+from agent_actors.cli.answer import OutputOptions, answer
 from agent_actors.cli.outcome import complete
 from agent_actors.codec.events import loads_event
-from agent_actors.domain.events import AssistantDelta, AttemptRestarted, ErrorEvent, EventScope
+from agent_actors.domain.events import AssistantDelta, ErrorEvent
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.testing import (
+    EndpointRequest,
     EndpointScript,
     ScriptedEndpoint,
     finish,
@@ -24,7 +26,7 @@ from agent_actors.testing import (
     think,
     usage,
 )
-from tests.cli.helpers import terminal
+from tests.cli.helpers import pipe, terminal
 
 ALL = OutputOptions(thinking=True, usage=True)
 
@@ -99,18 +101,59 @@ async def test_truncated_response_is_noted(capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == ("Once upon\n", "note: the response is incomplete: length\n")
 
 
-async def test_an_answer_that_begins_anew_says_so(capfd: pytest.CaptureFixture[str]) -> None:
-    scope = EventScope("s", "r", "q")
-    view = _TextView(thinking=False)
-    for event in (
-        AssistantDelta(scope, "1", 0.0, "Hel"),
-        AttemptRestarted(scope, "2", 0.0, 2, "HTTP 503"),
-        AssistantDelta(scope, "3", 0.0, "Hello"),
-    ):
-        await view.show(event)
-    await view.end()
+async def test_response_cannot_steer_terminal_or_pipe(capfd: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b[2J\x9b\u202ecod\u200f\r\n"
+    turn = reply(think(evil), say(evil))
+    assert await show([turn], OutputOptions(thinking=True)) == 0
+    assert capfd.readouterr() == ("\ufffd[2J\ufffd\ufffdcod\n",) * 2
 
-    assert capfd.readouterr() == ("Hel\nHello\n", "note: the response was restarted: HTTP 503\n")
+    assert await show([turn], OutputOptions(as_json=True)) == 0
+    out = capfd.readouterr().out
+    assert not set(out) & set(evil) - set("[2Jcod\n")
+    events = [loads_event(line, strict=True) for line in out.splitlines()]
+    assert [one.text for one in events if isinstance(one, AssistantDelta)] == [evil]
+
+
+async def test_piped_text_is_appended_to_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts: list[JsonValue] = []
+
+    def script(request: EndpointRequest) -> str:
+        prompts.append(request.last_content)
+        return "Yes"
+
+    for text in ("one\ntwo\n", " \n", ""):
+        with pipe() as (source, target):
+            monkeypatch.setattr(sys, "stdin", source)
+            target.write(text)
+            target.close()
+            assert await show(script) == 0
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+        file.write("a file")
+        file.seek(0)
+        monkeypatch.setattr(sys, "stdin", file)
+        assert await show(script) == 0
+    assert prompts == ["Hi\n\none\ntwo", "Hi", "Hi", "Hi\n\na file"]
+
+
+async def test_silent_pipe_does_not_hold_prompt(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("agent_actors.cli.answer._PATIENCE", 0.01)
+    with pipe() as (source, _target):
+        monkeypatch.setattr(sys, "stdin", source)
+        assert await show(["Yes"], OutputOptions()) == 0
+    out, err = capfd.readouterr()
+    assert (out, err.startswith("note: stdin sent nothing within 0.01 s")) == ("Yes\n", True)
+
+
+async def test_terminal_or_closed_stdin_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with terminal() as (stream, _):
+        for stdin in (stream, None):
+            monkeypatch.setattr(sys, "stdin", stdin)
+            assert await show(["Yes"], OutputOptions()) == 0
+            assert capfd.readouterr() == ("Yes\n", "")
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ async def test_ctrl_c_cancels_work_and_waits(
 
 def test_a_message_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     assert fail("red \x1b[31m\x9balarm\x07\r\nnow", 5) == 5
-    assert capfd.readouterr().err == "error: red [31m alarm now\n"
+    assert capfd.readouterr().err == "error: red \ufffd[31m\ufffdalarm\ufffd now\n"
 
 
 def test_interrupt_message_starts_its_own_line(

@@ -1,13 +1,15 @@
 """`agent-actors run` as a process, against a real endpoint on loopback."""
 
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import trio
 
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.events import AssistantDelta, ResultEvent, SystemInit
-from agent_actors.testing import ScriptedEndpoint, hang, reply, say, status, usage, wait
+from agent_actors.testing import ScriptedEndpoint, call, hang, reply, say, status, usage, wait
 from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
 
 
@@ -38,6 +40,21 @@ async def test_a_dash_reads_the_prompt_from_stdin() -> None:
     (request,) = endpoint.requests
     assert request.body["model"] == "from-env"
     assert request.body["messages"] == [{"role": "user", "content": "Count."}]
+
+
+async def test_run_offers_tools_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "run_tools.py").write_text(
+        "def double(n: int) -> int:\n    'Double a number.'\n    return 2 * n\n"
+    )
+    script = [reply(say("Let me see."), call("double", {"n": 21})), "It is 42."]
+    async with ScriptedEndpoint(script) as endpoint:
+        options = (*at(endpoint), "--tools", "run_tools:double")
+        ended = await agent_actors("run", "Hi", *options, env={"PYTHONPATH": str(tmp_path)})
+        lost = await agent_actors("run", "Hi", *at(endpoint), "--tools", "run_tools:no")
+
+    assert (ended.status, ended.out) == (0, "Let me see.\nIt is 42.\n")
+    assert re.sub(r" in \d+ ms", "", ended.err) == "tool: double(n=21): done\n  42\n"
+    assert (lost.status, lost.out, lost.err[:16]) == (2, "", "error: --tools: ")
 
 
 async def test_events_are_written_as_lines_of_json() -> None:

@@ -88,7 +88,7 @@ def test_sessions_are_listed_a_line_each(talked: Kept) -> None:
     ended = talked.ask("list")
     first, second = ended.out.splitlines()
     assert first.startswith("it's odd  2")
-    assert first.endswith("records  x [2J")
+    assert first.endswith("records  x\ufffd[2J")
     assert second.split()[0] == "s"
     assert second.endswith("records  m")
     found = cast("dict[str, list[JsonObject]]", talked.json("list", "--where", "user=7"))

@@ -1,5 +1,7 @@
 """Sessions in words: whatever was said, a line stays a line."""
 
+from typing import cast
+
 import pytest
 
 from agent_actors import Messages
@@ -33,6 +35,7 @@ from agent_actors.domain.events import (
     UserMessage,
     UserQuestion,
 )
+from agent_actors.domain.run import Question
 from agent_actors.domain.session import SessionInfo, SessionSnapshot
 from agent_actors.domain.usage import Usage
 
@@ -41,7 +44,7 @@ CALL = ToolUseBlock("c", "look", {"at": 1})
 USED = Usage(3, 4)
 
 RECORDS: list[tuple[AnyEvent, str]] = [
-    (UserMessage(*HEAD, "Go\x1b[2J\non."), "Go [2J on."),
+    (UserMessage(*HEAD, "Go\x1b[2J\non."), "Go\ufffd[2J on."),
     (AssistantMessage(*HEAD, (TextBlock("Well."), CALL)), "Well. look(…)"),
     (ToolUse(*HEAD, "c", "look", {"at": 1}), 'look({"at": 1})'),
     (ToolResult(*HEAD, "c", "look", {"é": [1]}), 'look: {"é": [1]}'),
@@ -90,7 +93,7 @@ def test_session_shows_contents_and_open_questions() -> None:
         requests=1,
         last_seq=9,
         open_calls=("c",),
-        questions=("q",),
+        questions=(Question("q", "s", "r", "May I?", tool_input={"at": 1}),),
     )
     text = snapshot_as_text(info, snapshot)
     for line in (
@@ -98,7 +101,7 @@ def test_session_shows_contents_and_open_questions() -> None:
         "skills          search",
         "files           a.txt",
         "open calls      c",
-        "open questions  q",
+        "open questions  q: May I?",
         "[in_progress] Look.",
         "[Human] Hi.",
     ):
@@ -106,6 +109,12 @@ def test_session_shows_contents_and_open_questions() -> None:
     as_json = snapshot_as_json(info, snapshot)
     assert as_json["todos"] == [{"id": "1", "title": "Look.", "status": "in_progress"}]
     assert (as_json["files"], as_json["open_calls"]) == ({"a.txt": "text"}, ["c"])
+    [question] = cast("list[dict[str, object]]", as_json["questions"])
+    assert (question["id"], question["prompt"], question["tool_input"]) == (
+        "q",
+        "May I?",
+        {"at": 1},
+    )
 
 
 def test_faults_are_told_by_session() -> None:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from agent_actors.cli.streams import Input, Output, read_all
-from tests.cli.helpers import pipe, terminal
+from tests.cli.helpers import pipe
 
 # More than a pipe holds.
 MUCH = 300_000
@@ -89,15 +89,6 @@ async def test_a_line_is_ended_once() -> None:
             await output.end_line()
         file.seek(0)
         assert file.read() == "one\ntwo\nthree\n"
-
-
-async def test_a_terminal_is_shown_no_control_characters() -> None:
-    with terminal() as (stream, shown):
-        output = Output(stream)
-        assert output.terminal
-        await output.write("a\x1b[31m\x9b\tb\n")
-        # The terminal itself makes spaces of a tab, and two characters of a newline.
-        assert shown().split() == ["a\ufffd[31m\ufffd", "b"]
 
 
 async def test_last_line_needs_no_newline() -> None:

@@ -16,6 +16,7 @@ from agent_actors import (
     ToolResultBlock,
     ToolUseError,
     open_runtime,
+    query,
 )
 from agent_actors.domain.events import ToolResult, ToolUse
 from agent_actors.errors import (
@@ -387,6 +388,28 @@ async def test_resumed_session_has_history_and_calls() -> None:
             assert shown(await read(client)) == ["text It is 3."]
         check_history(model.requests[1].messages)
         assert roles(model.requests[1]) == ["user", "assistant", "tool"]
+
+
+@pytest.mark.feature("OAGS-092")
+async def test_options_may_name_resumed_session() -> None:
+    options, model = agent("One.", "Two.", "Three.", "Four.", "Five.")
+    again = options.evolve(resume="s")
+    async with open_runtime() as runtime:
+        for missing in (runtime.run("Go.", again), Client(again, runtime=runtime).__aenter__()):
+            with pytest.raises(SessionError, match="session 's': there is nothing to resume"):
+                await missing
+        assert await runtime.sessions.info("s") is None
+        await runtime.run("1", options, session_id="s")
+        assert (await runtime.run("2", again)).session_id == "s"
+        assert (await runtime.run("?", again, session_id="other")).session_id == "other"
+        async with Client(again, runtime=runtime) as client:
+            await ask(client, "3")
+            assert client.session_id == "s"
+        async with query("4", again) as messages:
+            _ = [message async for message in messages]
+        assert roles(model.requests[-1]) == [*["user", "assistant"] * 3, "user"]
+    with pytest.raises(ConfigError, match="AgentOptions: resume: "):
+        options.evolve(resume="a\nb")
 
 
 async def test_resuming_client_lists_waiting_calls() -> None:

@@ -64,8 +64,9 @@ async def test_refused_prompt_raises_its_reason() -> None:
 
     options, model = agent("Hello.", hooks={"user_prompt_submit": [guard]})
     async with open_runtime() as runtime, Client(options, runtime=runtime) as client:
-        with pytest.raises(PromptBlocked, match=r"^not here$"):
+        with pytest.raises(PromptBlocked, match=r"^not here$") as caught:
             await client.query("rm -rf")
+        assert caught.value.reason == "not here"
         assert (model.requests, client.history) == ([], [])
         assert client.result is not None
         assert client.result.stop_reason == "blocked:user_prompt_submit"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agent_actors.client.content_stream import AnswerRestarted, BlockReader, StreamBlock
 from agent_actors.domain.blocks import (
     AssistantBlock,
+    ImageBlock,
     OpaqueBlock,
     TextBlock,
     ThinkingBlock,
@@ -65,8 +66,9 @@ def test_streamed_content_is_not_repeated() -> None:
 
 
 def test_unstreamed_content_comes_with_response() -> None:
-    whole = (ThinkingBlock("Hm."), ThinkingBlock("", "sealed"), TextBlock("Yes."))
-    assert shown([answer(*whole)]) == [whole[0], whole[2]]
+    image = ImageBlock("https://x/y.png")
+    whole = (ThinkingBlock("Hm."), ThinkingBlock("", "sealed"), TextBlock("Yes."), image)
+    assert shown([answer(*whole)]) == [whole[0], whole[2], image]
     two_answers = [delta("One."), answer(TextBlock("One.")), answer(TextBlock("Two."))]
     assert shown(two_answers) == [TextBlock("One."), TextBlock("Two.")]
 

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import importlib
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -77,7 +78,27 @@ def test_unknown_model_uses_default_encoding(tiktoken: Fake) -> None:
     assert tiktoken.asked == ["cl100k_base"]
 
 
-@pytest.mark.feature("OAS-082", "OAS-093")
+@pytest.mark.feature("OAS-093")
+def test_extra_tokens_brings_tiktoken(tiktoken: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    needed = metadata("agent-actors").get_all("Requires-Dist") or []
+    (line,) = [line for line in needed if line.startswith("tiktoken")]
+    assert line.endswith("""; extra == 'tokens'""")
+    # The installed tiktoken, with an encoding of one token per byte.
+    monkeypatch.delitem(sys.modules, "tiktoken")
+    real = importlib.import_module("tiktoken")
+    encoding = real.Encoding(
+        "bytes",
+        pat_str=".",
+        mergeable_ranks={bytes([byte]): byte for byte in range(256)},
+        special_tokens={},
+    )
+    monkeypatch.setitem(real.registry.ENCODINGS, "cl100k_base", encoding)
+    assert estimate_tokens(SAID, "gpt-4") == 9 + 12 + 3 + 3 * 4
+    assert estimate_tokens(SAID, "unknown") == 9 + 12 + 3 + 3 * 4
+    assert tiktoken.asked == []
+
+
+@pytest.mark.feature("OAS-082")
 def test_fallback_is_characters_divided_by_four(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -174,14 +174,38 @@ async def test_falsely_compressed_response_is_protocol_error(open_exchange: Open
     assert "could not be decoded" in str(error)
 
 
-async def test_unknown_compression_is_protocol_error(
-    open_exchange: Open,
-) -> None:
+async def test_unknown_compression_is_protocol_error(open_exchange: Open) -> None:
     error = await failure(
         open_exchange, body(b"xx", headers={"content-encoding": "br"}), broken=None
     )
     assert isinstance(error, ProviderProtocolError)
-    assert "the content encoding 'br' was not requested" in str(error)
+    assert "the body is compressed with 'br', which was not requested" in str(error)
+
+
+async def test_unknown_compression_keeps_the_status(open_exchange: Open) -> None:
+    busy = status(429, b"xx", headers={"content-encoding": "br", "retry-after": "3"})
+    sink = ByteCollector()
+    async with ScriptedEndpoint([busy]) as endpoint, open_exchange() as exchange:
+        with pytest.raises(ProviderProtocolError):
+            await exchange.exchange(to(endpoint), sink)
+    assert (sink.status, sink.headers["retry-after"]) == (429, "3")
+
+
+async def test_cut_compressed_response_is_broken_connection(open_exchange: Open) -> None:
+    packed = gzip.compress(b"data: x\n\n")
+    cut = body(packed[:-4], headers={"content-encoding": "gzip"})
+    error = await failure(open_exchange, cut, broken=None)
+    assert isinstance(error, ProviderConnectError)
+    assert "before the response was complete: the end of the gzip data is missing" in str(error)
+
+
+async def test_finished_sink_ignores_a_cut(open_exchange: Open) -> None:
+    packed = gzip.compress(b"data: x\n\n")
+    cut = body(packed[:-4], headers={"content-encoding": "gzip"})
+    sink = ByteCollector(lambda text: text == b"data: x\n\n")
+    async with ScriptedEndpoint([cut]) as endpoint, open_exchange() as exchange:
+        await exchange.exchange(to(endpoint), sink)
+    assert sink.done
 
 
 async def test_redirects_are_not_followed(open_exchange: Open) -> None:

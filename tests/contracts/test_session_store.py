@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_actors.abc import LogAppend, SessionStore
+from agent_actors.abc import LogAppend, ResultStore, SessionStore
 from agent_actors.domain.events import Event, EventScope, Notification
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.session import SessionInfo, SessionOrder
@@ -353,3 +353,21 @@ async def test_ids_that_look_alike_are_different_sessions(store: SessionStore) -
         assert tuple(await store.load(name)) == notes(1, name, session=name)
     found = await store.list_sessions(limit=100)
     assert sorted(info.session_id for info in found.sessions) == sorted(names)
+
+
+@pytest.mark.parametrize("unopened", ["SqliteStore", "JsonlStore"], indirect=True)
+async def test_kept_results_are_deleted_with_session(store: SessionStore) -> None:
+    assert isinstance(store, ResultStore)
+    for session in ("s", "other"):
+        assert await store.append([append(0, "a", session=session)]) == [None]
+        await store.keep_result(session, "call/../1", [b"abc", b"def"])
+    assert await store.read_result("s", "call/../1", 2, 3) == b"cde"
+    assert await store.read_result("s", "call/../1", 6, 3) == b""
+    assert await store.read_result("s", "call-2", 0, 3) is None
+    await store.keep_result("s", "call/../1", [b"new"])
+    assert await store.read_result("s", "call/../1", 0, 9) == b"new"
+    await store.delete("s")
+    assert await store.read_result("s", "call/../1", 0, 9) is None
+    store.released("other")
+    assert list(await store.prune(math.inf)) == ["other"]
+    assert await store.read_result("other", "call/../1", 0, 9) is None

@@ -30,7 +30,7 @@ LAYERS: Final = (
     Layer(("server",)),
     Layer(("asyncio", "testing"), blind=True),
     Layer(
-        (FACE, "events", "model", "media", "audit")
+        (FACE, "events", "model", "media", "audit", "logs")
     ),  # public modules that re-export what is below
     Layer(("client",)),
     Layer(("runtime",)),

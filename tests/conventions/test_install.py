@@ -1,7 +1,9 @@
 """The package is installed as a user has it: found from anywhere, typed, and lean to import."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,22 @@ def test_every_public_name_is_documented() -> None:
 
 def test_the_package_says_that_it_is_typed() -> None:
     assert Path(agent_actors.__file__).with_name("py.typed").is_file()
+
+
+def test_code_imports_every_package_of_an_extra() -> None:
+    root = Path(__file__).parents[2]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    names = {
+        re.split(r"[<>=\[]", package)[0]
+        for extra, packages in extras.items()
+        if extra not in ("bench", "dev", "docs")
+        for package in packages
+    }
+    # The documentation has an example of a web service, which needs an extra of its own.
+    files = [*root.glob("agent_actors/**/*.py"), *root.glob("tests/docs/*.py")]
+    files += root.glob("docs/examples/*.py")
+    code = "\n".join(file.read_text() for file in files)
+    pattern = r'(?:import |from |import_module\(")'
+    assert {name for name in names if not re.search(rf"{pattern}{name}\b", code)} == set()

@@ -9,6 +9,7 @@ from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock
 from agent_actors.domain.events import (
     EVENT_TYPES,
     EVENT_VERSION,
+    OBSERVER_EVENTS,
     AssistantMessage,
     Event,
     EventScope,
@@ -57,7 +58,9 @@ def test_event_type_names_are_unique() -> None:
     }
     # Those of the house: other tests have types of their own.
     ours = [cls for cls in Event.__subclasses__() if cls.__module__ == Event.__module__]
-    assert {cls.type: cls for cls in ours} == EVENT_TYPES
+    extra = {cls.type: cls for cls in OBSERVER_EVENTS}
+    assert {cls.type: cls for cls in ours} == {**EVENT_TYPES, **extra}
+    assert not any(cls.recorded for cls in OBSERVER_EVENTS)
 
 
 def test_only_deltas_notices_and_progress_are_live() -> None:

@@ -101,3 +101,16 @@ def test_foreign_origin_matches_no_other_endpoint(mark: str) -> None:
     assert not Origin("openai").gave(f"openai {mark}")
     assert not HERE.gave("openai")
     assert HERE.speaks("openai")
+
+
+def test_bound_fields_need_same_endpoint() -> None:
+    here = Origin("openai", "http://a b/v1", "vendor/m")
+    block = TextBlock("Hi", extra={"own": 1, "other": 2}, origin=here.mark)
+    own = frozenset({"own"})
+    assert here.owed(block, bound=own) == {"own": 1, "other": 2}
+    assert Origin("openai", here.endpoint, "n").owed(block, bound=own) == {"own": 1, "other": 2}
+    assert Origin("openai", "http://moved/v1", "m").owed(block, bound=own) == {"other": 2}
+    assert Origin("openai", "http://moved/v1", "n").owed(block, bound=own) == {}
+    unmarked = TextBlock("Hi", extra={"own": 1})
+    assert Origin("openai", "http://moved/v1", "n").owed(unmarked, bound=own) == {"own": 1}
+    assert here.is_endpoint_of("")

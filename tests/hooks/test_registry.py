@@ -72,7 +72,7 @@ def test_hook_joins_only_overridden_phases() -> None:
     assert not NO_HOOKS
 
 
-@pytest.mark.feature("WICK-042", "OAS-012", "ASDK-003")
+@pytest.mark.feature("OAS-012", "ASDK-003")
 def test_hooks_run_in_registration_order() -> None:
     assert names(
         [Guard(), {"pre_tool_use": [look, look_around]}, Aliased()], Phase.BEFORE_TOOL

@@ -50,6 +50,7 @@ def test_the_defaults() -> None:
     assert (options.max_tokens, options.temperature) == (4096, 0.7)
     assert options.api_key == "not-needed"
     assert options.max_iterations == 25
+    assert options.max_calls_per_response == 256
     assert options.run_timeout == math.inf
     assert options.cwd == Path.cwd()
     assert AgentOptions(model="m", base_url=URL, temperature=0).settings.temperature == 0
@@ -86,6 +87,7 @@ def test_invalid_tool_names_are_refused() -> None:
     [
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"max_iterations": 0}, "max_iterations must be at least 1"),
+        ({"max_calls_per_response": 0}, "max_calls_per_response must be at least 1"),
         ({"run_timeout": 0}, "run_timeout must be above 0"),
         ({"idle_timeout": math.nan}, "idle_timeout must be above 0"),
         ({"reader_stall": -1}, "reader_stall must be above 0"),

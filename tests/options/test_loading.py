@@ -323,6 +323,7 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
         ("HEADERS", "{}", "headers cannot be set by a variable; set it in a file"),
         ("TOOLS", "add", "tools cannot be set by a variable"),
         ("LIMITS", "5", "limits cannot be set by a variable"),
+        ("TIMEOUT", "9", "did you mean AGENT_ACTORS_TOTAL_TIMEOUT or AGENT_ACTORS_IDLE_TIMEOUT or"),
         ("TEMPRATURE", "1", "is not an option; did you mean AGENT_ACTORS_TEMPERATURE?"),
     ],
 )

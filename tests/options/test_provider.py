@@ -2,8 +2,10 @@
 
 import math
 import os
+from pathlib import Path
 
 import attrs
+import httpx
 import pytest
 import trio
 import trio.testing
@@ -12,7 +14,7 @@ from agent_actors import AgentOptions, open_runtime
 from agent_actors.errors import ConfigError, ProviderDeadlineError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.profiles.profile import Protocol, ProviderProfile
-from agent_actors.profiles.registry import builtin_profiles
+from agent_actors.profiles.registry import builtin_profiles, load_profiles
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, Step, hang, reply, say
 
 URL = "http://localhost:1/v1"
@@ -45,6 +47,26 @@ async def test_profile_name_alone_is_sufficient(
     (request,) = endpoint.requests
     assert request.path == "/v1/chat/completions"
     assert (request.model, request.headers["authorization"]) == ("qwen3", "Bearer not-needed")
+
+
+@pytest.mark.feature("ASDK-022")
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_runs_use_the_caller_client(provider: str) -> None:
+    async with (
+        ScriptedEndpoint(["Hello."]) as endpoint,
+        httpx.AsyncClient(headers={"x-mine": "yes"}) as client,
+    ):
+        options = AgentOptions(
+            model="m",
+            provider=provider,
+            base_url=endpoint.base_url,
+            http_client=client,
+            api_key="k",
+        )
+        async with open_runtime() as runtime:
+            assert (await runtime.run("Hi", options)).text == "Hello."
+        assert not client.is_closed
+    assert [request.headers["x-mine"] for request in endpoint.requests] == ["yes"]
 
 
 @pytest.mark.feature("ASDK-021", "ASDK-023")
@@ -245,3 +267,21 @@ def test_found_key_stays_with_its_provider(
     moved = attrs.evolve(options, provider=None, base_url=URL)
     assert moved.resolved is not None
     assert moved.resolved.api_key is None
+
+
+@pytest.mark.feature("ASDK-124")
+def test_profile_names_models_and_system_prompt(tmp_path: Path) -> None:
+    file = tmp_path / "profiles.toml"
+    file.write_text(
+        '[house]\nbase_url = "http://127.0.0.1:1/v1"\nsystem_prompt = "Be brief."\n'
+        '[house.model_names]\nsmall = "vendor/small-7b"\n'
+    )
+    profile = load_profiles(file)["house"]
+    options = AgentOptions(model="small", provider=profile, fallbacks=["small", "large"])
+    assert (options.model, options.system_prompt) == ("vendor/small-7b", "Be brief.")
+    assert [one.model for one in options.fallback_options] == ["vendor/small-7b", "large"]
+    other = options.evolve(model="large", system_prompt="Talk.")
+    assert (other.model, other.system_prompt) == ("large", "Talk.")
+    file.write_text("[house.model_names]\nsmall = 7\n")
+    with pytest.raises(ConfigError, match="field model_names must be a table of strings"):
+        load_profiles(file)

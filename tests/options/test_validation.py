@@ -16,7 +16,7 @@ from agent_actors import AgentOptions, Prices, UsageLimits, tool
 from agent_actors.errors import ConfigError
 from agent_actors.options import agent_options as options_module
 from agent_actors.options.agent_options import OptionFields
-from agent_actors.options.validation import nearest
+from agent_actors.options.validation import _OTHER_NAMES, nearest
 
 URL = "http://localhost:1/v1"
 OURS = {field.name for field in attrs.fields(AgentOptions) if field.init}
@@ -211,10 +211,22 @@ def test_a_value_that_is_long_is_cut() -> None:
         ({"base-url": URL}, "there is no field 'base-url'; did you mean 'base_url'?"),
         ({"zzz": 1}, "there is no field 'zzz'; Known: agent_name, "),
         ({"settings": 1}, "there is no field 'settings'; "),
+        (
+            {"timeout": 60},
+            "'first_token_timeout', 'connect_timeout', 'run_timeout' or 'tool_timeout'?",
+        ),
+        ({"Allowed-Tools": []}, "there is no field 'Allowed-Tools'; did you mean 'permissions'?"),
     ],
 )
 def test_unknown_keyword_suggests_nearest_field(fields: Mapping[str, object], told: str) -> None:
     assert told in refused(**fields)
+
+
+def test_names_of_other_packages_mean_fields() -> None:
+    fields = {field.name for field in attrs.fields(AgentOptions) if field.init}
+    meant = {field for found in _OTHER_NAMES.values() for field in found}
+    assert meant <= fields
+    assert not fields & set(_OTHER_NAMES)
 
 
 def test_fields_are_named() -> None:

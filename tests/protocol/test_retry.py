@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.errors import (
-    ConfigError,
     DeadlineKind,
     ProviderConnectError,
     ProviderDeadlineError,
@@ -58,7 +57,10 @@ def test_permanent_failures_are_not_retried(code: int) -> None:
         (in_band("overloaded_error"), Verdict(again=True, refused=True)),
         (in_band("429"), Verdict(again=True, refused=True)),
         (in_band("server_error"), Verdict(again=True)),
-        (in_band("tool_use_failed"), Verdict(again=False)),
+        (in_band("tool_use_failed"), Verdict(again=True)),
+        (in_band("insufficient_system_resource"), Verdict(again=True)),
+        (in_band("invalid_request_error"), Verdict(again=False)),
+        (in_band("missing_thought_signature"), Verdict(again=False)),
         (in_band(""), Verdict(again=False)),
         (status(429), Verdict(again=True, refused=True)),
         (status(529), Verdict(again=True, refused=True)),
@@ -193,10 +195,8 @@ def test_backoff_doubles_with_full_jitter() -> None:
     assert policy.pause(10**6, 1.0) == 60
 
 
-def test_a_negative_number_of_retries_is_refused() -> None:
-    assert RetryPolicy(max_retries=0).max_retries == 0
-    with pytest.raises(ConfigError, match=r"max_retries must be at least 0.*got -1"):
-        RetryPolicy(max_retries=-1)
+def test_negative_retries_count_as_zero() -> None:
+    assert RetryPolicy(max_retries=-1) == RetryPolicy(max_retries=0)
 
 
 def test_retry_budget_refills_with_success() -> None:

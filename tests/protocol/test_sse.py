@@ -117,6 +117,10 @@ def chunks_at(stream: bytes, cuts: list[int]) -> list[bytes]:
     return [stream[a:b] for a, b in itertools.pairwise([0, *sorted(cuts), len(stream)])]
 
 
+def whole(stream: bytes) -> list[bytes]:
+    return [stream]
+
+
 def single_bytes(stream: bytes) -> list[bytes]:
     return [stream[i : i + 1] for i in range(len(stream))]
 
@@ -292,6 +296,57 @@ def test_invalid_bytes_are_replaced_by_standard() -> None:
         for first in (0x41, *range(0xBF, 0x100)):
             stream = bytes((first, *rest))
             assert stream.decode("utf-8", "replace") == decode_by_the_standard(stream), stream
+
+
+@pytest.mark.parametrize(
+    ("stream", "faulty", "standard"),
+    [
+        (
+            b"id: 7\nevent: done\n\n",
+            [ServerSentEvent("done", "", "7", None, "empty")],
+            [],
+        ),
+        (
+            b"data: a\xff\n\n",
+            [ServerSentEvent("message", "a\ufffd", "", None, "bytes")],
+            [message("a\ufffd")],
+        ),
+        (
+            b"id: 7\nretry: 5\ndata: \xff\n\n",
+            [ServerSentEvent("message", "\ufffd", "7", 5, "bytes")],
+            [message("\ufffd", last_id="7", retry=5)],
+        ),
+        (
+            b'id: 7\n\nta: {"a": 1}\n: {"b": 2} \n',
+            [
+                ServerSentEvent("message", 'ta: {"a": 1}', "7", None, "line"),
+                ServerSentEvent("message", ': {"b": 2} ', "7", None, "line"),
+            ],
+            [],
+        ),
+        (
+            b'event: x{"a": 1}\ndata: b\n\n',
+            [
+                ServerSentEvent("message", 'event: x{"a": 1}', "", None, "line"),
+                message("b", event='x{"a": 1}'),
+            ],
+            [message("b", event='x{"a": 1}')],
+        ),
+        (b": ping\nx-trace: 12\n[DONE]\nerror : {}\n\n", [], []),
+        (b"data: x\n\ndata: y\n\n", *[[message("x"), message("y")]] * 2),
+    ],
+    ids=["no data", "plain bytes", "bytes", "lines", "joined lines", "harmless", "no fault"],
+)
+@pytest.mark.parametrize("split", [whole, single_bytes])
+def test_faults_are_shown_only_on_request(
+    stream: bytes,
+    faulty: list[ServerSentEvent],
+    standard: list[ServerSentEvent],
+    split: Callable[[bytes], list[bytes]],
+) -> None:
+    shows, hides = SSEDecoder(shows_faults=True), SSEDecoder()
+    assert [event for chunk in split(stream) for event in shows.feed(chunk)] == faulty
+    assert [event for chunk in split(stream) for event in hides.feed(chunk)] == standard
 
 
 def test_events_of_read_share_last_id() -> None:

@@ -76,6 +76,8 @@ def test_an_answer_without_calls_ends_the_loop() -> None:
         ("stop", "completed"),
         ("tool_calls", "completed"),
         ("unknown", "completed"),
+        ("unmarked", "completed"),
+        ("paused", "paused"),
         ("length", "length"),
         ("refusal", "refusal"),
         ("content_filter", "content_filter"),
@@ -100,6 +102,24 @@ def test_call_results_return_to_the_model() -> None:
         ["append result:a", "model 2"],
         answer("Done."),
         ["append answer", "finish completed"],
+    )
+
+
+def test_excess_calls_get_error_results() -> None:
+    play(
+        TurnMachine(25, max_calls=2),
+        GO,
+        STARTED,
+        answer(use("a"), ToolUseError("bad JSON", "{", "x", "tool"), use("b"), use("c"), use("d")),
+        [
+            "append answer call:a call:x call:b call:c call:d synthetic:x synthetic:c synthetic:d",
+            "start a",
+            "start b",
+        ],
+        result("a"),
+        ["append result:a"],
+        result("b"),
+        ["append result:b", "model 2"],
     )
 
 

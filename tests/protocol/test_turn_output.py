@@ -114,13 +114,14 @@ def test_refusal_ends_run_without_retry() -> None:
     assert [told(c) for c in commands] == ["append answer", "finish refusal"]
 
 
-def test_truncated_invalid_output_is_not_retried() -> None:
+@pytest.mark.parametrize("finish", ["length", "paused"])
+def test_truncated_invalid_output_is_not_retried(finish: FinishReason) -> None:
     play(
         thinking(),
-        answer('{"a', finish="length"),
+        answer('{"a', finish=finish),
         ["append answer", 'check {"a'],
         NO,
-        ["finish length"],
+        [f"finish {finish}"],
     )
 
 

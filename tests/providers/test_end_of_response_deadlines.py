@@ -216,13 +216,20 @@ async def test_cancelled_caller_gets_no_error(autojump_clock: MockClock, make: M
 @both
 async def test_status_wins_over_broken_body_on_sockets(nursery: trio.Nursery, make: Make) -> None:
     cut = gzip.compress(b"nobody will read this")[:-9]
-    heads = [b"content-length: 99\r\n\r\nslow", b"content-encoding: gzip\r\n\r\n" + b"x" + cut]
+    heads = [
+        b"content-length: 99\r\n\r\nslow",
+        b"content-encoding: gzip\r\n\r\n" + b"x" + cut,
+        b"content-encoding: gzip\r\n\r\n" + cut,
+        b"content-encoding: br\r\n\r\nxxx",
+        b"content-encoding: zstd\r\ncontent-length: 3\r\n\r\nxxx",
+    ]
+    reasons = ["slow", "incorrect header", "nobody", "with 'br', which", "with 'zstd', which"]
 
     async def serve(peer: trio.SocketStream) -> None:
         async with peer:
             await peer.receive_some()
             await peer.send_all(b"HTTP/1.1 429 Slow down\r\nretry-after: 3\r\n" + heads.pop(0))
-            if heads:
+            if len(heads) == 4:
                 await trio.sleep_forever()
 
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -234,9 +241,10 @@ async def test_status_wins_over_broken_body_on_sockets(nursery: trio.Nursery, ma
         if make is make_chat
         else AnthropicMessages(base_url=f"http://127.0.0.1:{port}", exchange=exchange)
     )
-    for _ in range(2):
+    for reason in reasons:
         error, _ = await ask(nursery, provider, Timeouts(first_token=0.5))
         assert isinstance(error, ProviderStatusError)
+        assert reason in error.body_message
         assert (error.status, error.headers["retry-after"]) == (429, "3")
     await exchange.aclose()
 

@@ -90,7 +90,7 @@ async def test_stream_yields_events_in_order(autojump_clock: MockClock) -> None:
     assert [m.tool_call_id for m in stream.result.messages.tool_messages()] == uses
 
 
-@pytest.mark.feature("WICK-095", "ASDK-035")
+@pytest.mark.feature("ASDK-035")
 async def test_tools_of_one_turn_are_parallel(autojump_clock: MockClock) -> None:
     calls = [call("double", {"number": 5}) for _ in range(8)]
     async with open_runtime() as runtime:

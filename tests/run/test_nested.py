@@ -1,6 +1,7 @@
 """Runs that tools start: under one cap of slots, on other sessions, and never on their own."""
 
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from functools import partial
 
 import pytest
@@ -215,6 +216,118 @@ async def test_own_session_is_busy_for_tool(on_busy: OnBusy, autojump_clock: Moc
         assert "waiting would deadlock" in str(error)
         check_history(result.messages)
         check_quiet(runtime)
+
+
+def caller_of(
+    runtime: Runtime, session_id: str, on_busy: OnBusy, ready: trio.Event
+) -> AgentOptions:
+    """An agent whose tool runs another session as soon as `ready` is set."""
+
+    @tool
+    async def delegate() -> str:
+        """Has another session do it."""
+        await ready.wait()
+        agent = scripted("Fine.")
+        return (await runtime.run("go", agent, session_id=session_id, on_busy=on_busy)).text
+
+    return scripted([call("delegate")], "Done.", tools=[delegate])
+
+
+@pytest.mark.parametrize("on_busy", ["queue", "steer"])
+@pytest.mark.parametrize("count", [2, 4])
+async def test_runs_that_await_each_other_are_refused(
+    on_busy: OnBusy, count: int, autojump_clock: MockClock
+) -> None:
+    """Each session of a ring waits for the next one; the last wait would close the ring."""
+    outcomes: list[str] = []
+    sessions = [f"s{number}" for number in range(count)]
+    async with open_runtime() as runtime:
+
+        async def run(number: int) -> None:
+            target = sessions[(number + 1) % count]
+            options = caller_of(runtime, target, on_busy, ready[number])
+            result = await runtime.run("go", options, session_id=sessions[number])
+            (one,) = result.tool_calls
+            outcomes.append(str(one.content))
+
+        ready = [trio.Event() for _ in sessions]
+        async with trio.open_nursery() as nursery:
+            for number in range(count):
+                nursery.start_soon(run, number)
+            for event in ready:
+                await trio.sleep(1)
+                event.set()
+        assert trio.current_time() < 10  # no timeout has passed
+        check_quiet(runtime)
+    ring = " -> ".join(map(repr, [sessions[-1], *sessions]))
+    taken = "Fine." if on_busy == "queue" else ""  # steering has no text of its own
+    assert outcomes[1:] == [taken] * (count - 1)
+    assert ring in outcomes[0]
+    assert "SessionBusy: session 's0'" in outcomes[0]
+
+
+async def test_cycle_across_two_runtimes_is_refused(autojump_clock: MockClock) -> None:
+    async with open_runtime() as one, open_runtime() as other, trio.open_nursery() as nursery:
+        ready = trio.Event()
+        ready.set()
+        first = caller_of(other, "b", "queue", ready)
+        second = caller_of(one, "a", "queue", closing := trio.Event())
+        nursery.start_soon(partial(other.run, "go", second, session_id="b"))
+        await trio.sleep(1)
+        nursery.start_soon(partial(one.run, "go", first, session_id="a"))
+        await trio.sleep(1)
+        assert other.statistics().gate.waiting == 1
+        closing.set()
+        await trio.sleep(1)
+        assert (one.statistics().runs, other.statistics().runs) == (0, 0)
+        assert one.statistics().gate.rejected == 1
+
+
+async def test_interrupt_ends_mutual_wait(autojump_clock: MockClock) -> None:
+    results: dict[str, str] = {}
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+
+        async def run(session_id: str, options: AgentOptions) -> None:
+            results[session_id] = (
+                await runtime.run("go", options, session_id=session_id)
+            ).stop_reason
+
+        ready = [trio.Event(), trio.Event()]
+        nursery.start_soon(run, "a", caller_of(runtime, "b", "queue", ready[0]))
+        nursery.start_soon(run, "b", caller_of(runtime, "a", "interrupt", ready[1]))
+        for event in ready:
+            await trio.sleep(1)
+            event.set()
+    assert results == {"a": "interrupted", "b": "completed"}
+
+
+async def test_ended_call_waits_for_no_run(autojump_clock: MockClock) -> None:
+    """A run that outlives the call which started it does not hold back the parent run."""
+    async with open_runtime() as runtime, trio.open_nursery() as nursery:
+
+        @tool
+        async def begin() -> str:
+            """Start a run in the background."""
+            agent = scripted("Fine.")
+            background = partial(runtime.run, "go", agent, session_id="b", on_busy="queue")
+            context = copy_context()
+            trio.lowlevel.spawn_system_task(background, context=context)
+            return "begun"
+
+        turns: list[Turn] = [[call("begin")], [pause(20), say("Done.")]]
+        ready = trio.Event()
+        second = caller_of(runtime, "a", "queue", ready)
+        nursery.start_soon(partial(runtime.run, "go", second, session_id="b"))
+        await trio.sleep(1)
+        nursery.start_soon(
+            partial(runtime.run, "go", scripted(*turns, tools=[begin]), session_id="a")
+        )
+        await trio.sleep(1)
+        assert runtime.statistics().gate.waiting == 1
+        ready.set()
+        await trio.sleep(30)
+        assert runtime.statistics().gate.rejected == 0
+        assert runtime.statistics().runs == 0
 
 
 async def test_session_of_grandparent_is_busy(

@@ -1,12 +1,14 @@
 """Runs that end with open questions, and go on with the answers: later, elsewhere, or never."""
 
+from pathlib import Path
+
 import attrs
 import pytest
 
 from agent_actors import AgentOptions, Runtime, open_runtime
 from agent_actors.domain.events import RunSuspended, UserQuestion
 from agent_actors.domain.run import RunResult
-from agent_actors.errors import ConfigError, QuestionClosed, SessionSuspended
+from agent_actors.errors import ConfigError, QuestionClosed, SessionSuspended, SessionUnknown
 from agent_actors.hooks import HookDecision, PreToolUseEvent
 from agent_actors.permissions import PermissionDecision, PermissionPolicy
 from agent_actors.stores.memory import MemoryStore
@@ -14,6 +16,7 @@ from agent_actors.testing import Turn, call, interleave
 from agent_actors.tools.ask import ask_user_question
 from tests.run.helpers import check_history, check_quiet
 from tests.run.hooks.helpers import USE, agent, asked, echo, ran, results
+from tests.runtime.sessions.helpers import DISK
 
 
 @pytest.fixture(autouse=True)
@@ -141,8 +144,11 @@ async def test_a_prompt_may_deny_what_was_asked() -> None:
 
 async def test_nothing_to_resume_is_an_error() -> None:
     async with open_runtime() as runtime:
-        with pytest.raises(SessionSuspended, match="it waits for no answers"):
+        with pytest.raises(SessionUnknown):
             await runtime.resume("new", {}, agent("Done."))
+        await runtime.run("Hi.", agent("Hello."), session_id="other")
+        with pytest.raises(SessionSuspended, match="it waits for no answers"):
+            await runtime.resume("other", {}, agent("Done."))
         options = suspending()
         (question,) = (await suspended(runtime, options)).questions
         with pytest.raises(QuestionClosed):
@@ -150,6 +156,65 @@ async def test_nothing_to_resume_is_an_error() -> None:
         assert (await runtime.resume("s", {question.id: "yes"}, options)).text == "Done."
     with pytest.raises(ConfigError, match="on_suspended must be 'raise' or 'deny'"):
         attrs.evolve(options, on_suspended="maybe")  # type: ignore[arg-type]
+
+
+async def test_refused_run_records_nothing() -> None:
+    options = suspending()
+    async with open_runtime() as runtime:
+        (question,) = (await suspended(runtime, options)).questions
+        records = await runtime.sessions.records("s")
+        info = await runtime.sessions.info("s")
+        other = attrs.evolve(options, model="other")
+        for session_id, answers, error in (
+            ("typo", {question.id: "yes"}, SessionUnknown),
+            ("s", {"other": "yes"}, QuestionClosed),
+        ):
+            with pytest.raises(error):
+                await runtime.resume(session_id, answers, other)
+        with pytest.raises(SessionSuspended):
+            await runtime.run("Hi.", other, session_id="s")
+        assert [one.session_id for one in (await runtime.list_sessions()).sessions] == ["s"]
+        assert await runtime.sessions.records("s") == records
+        assert await runtime.sessions.info("s") == info
+        assert (await runtime.resume("s", {question.id: "yes"}, options)).text == "Done."
+
+
+async def test_refused_run_shows_its_error() -> None:
+    async with open_runtime() as runtime:
+        await suspended(runtime, suspending())
+        shown: list[tuple[str, int | None]] = []
+
+        async def read() -> None:
+            async with runtime.stream("Hi.", agent("Done."), session_id="s") as events:
+                async for event in events:
+                    shown.append((event.type, event.seq))  # noqa: PERF401 - kept if it raises
+
+        with pytest.raises(SessionSuspended):
+            await read()
+        assert shown == [("error", None)]
+
+
+@pytest.mark.parametrize("kind", DISK)
+async def test_snapshot_has_complete_questions(kind: str, tmp_path: Path) -> None:
+    turn = interleave(
+        call("echo", {"text": "a"}),
+        call("AskUserQuestion", {"question": "Which one?", "choices": ["red", "blue"]}),
+    )
+    options = attrs.evolve(suspending(turn, "Done."), tools=[ask_user_question, echo])
+    async with open_runtime(store=DISK[kind](tmp_path / "store")) as runtime:
+        asked_here = (await suspended(runtime, options)).questions
+    async with open_runtime(store=DISK[kind](tmp_path / "store")) as runtime:
+        snapshot = await runtime.sessions.snapshot("s")
+        assert snapshot is not None
+        asked_there = snapshot.questions
+        # The event is recorded a moment after the question was made.
+        assert [attrs.evolve(one, asked_at=0) for one in asked_there] == [
+            attrs.evolve(one, asked_at=0) for one in asked_here
+        ]
+        assert all(one.asked_at for one in asked_there)
+        answers = {one.id: "yes" if one.permission else one.choices[1] for one in asked_there}
+        result = await runtime.resume("s", answers, options)
+        assert results(result) == ["said a", "blue"]
 
 
 async def test_hooks_apply_on_resume() -> None:

@@ -76,6 +76,18 @@ def in_scene(
     trio.run(main, clock=clock)
 
 
+@pytest.mark.feature("OAGS-084", "OAGS-087")
+def test_queue_alone_answers_prompt_mode() -> None:
+    async def body(scene: Scene) -> None:
+        options = attrs.evolve(agent(*USE), permissions="prompt", on_ask="wait")
+        scene.runs.start_soon(scene.run, "s", options)
+        scene.queue.approve((await scene.queue.get()).id)
+        await wait_all_tasks_blocked()
+        assert results(scene.ended["s"]) == ["said a"]
+
+    in_scene(body)
+
+
 @pytest.mark.feature("ASDK-065")
 def test_questions_arrive_once_in_order() -> None:
     async def body(scene: Scene) -> None:

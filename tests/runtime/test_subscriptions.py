@@ -270,6 +270,7 @@ async def test_own_event_gets_id_and_time() -> None:
     assert len({event.id for event in sent}) == 4
 
 
+@pytest.mark.feature("ASDK-052")
 async def test_event_of_tool_belongs_to_run() -> None:
     observer = Observer()
 

@@ -169,11 +169,31 @@ def test_unknown_field_lists_known_ones() -> None:
             "field a: expected string or null, got array",
         ),
         ({"oneOf": [{"type": "string"}]}, {}, "field a: expected string, got object"),
-        ({"anyOf": [{"type": "string", "minLength": 2}]}, "x", 'field a: "x" is not valid'),
+        ({"anyOf": [{"type": "string", "minLength": 2}]}, "x", 'field a: "x" is shorter than 2'),
         (
             {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
             [1],
-            "field a: [1] is not valid",
+            "field a[0]: expected string, got integer 1",
+        ),
+        (
+            {"anyOf": [{"type": "string", "enum": ["c"]}, {"const": False}, {"type": "null"}]},
+            "k",
+            "field a: expected one of 'c', got string 'k'",
+        ),
+        (
+            {"oneOf": [CITY, {"type": "object", "required": ["at"]}, {"type": "null"}]},
+            {},
+            "matches no alternative: field a.city: required, but missing; field a.at: required",
+        ),
+        (
+            {"anyOf": [{"type": "string", "minLength": 2}, {"maxLength": 0}]},
+            "x",
+            'field a: matches no alternative: field a: "x" is shorter than 2 characters; ',
+        ),
+        (
+            {"anyOf": [{"enum": ["b"]}, {"const": "c"}]},
+            "k",
+            "field a: expected one of 'b' or 'c', got string 'k'",
         ),
         ({"minimum": 5}, 3, "field a: 3 is less than the minimum of 5"),
         ({"type": ["string", "null"]}, True, "field a: expected null or string, got boolean True"),

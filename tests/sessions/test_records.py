@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.openai_messages import messages_to_openai
-from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors.domain.blocks import ImageBlock, TextBlock, ToolUseBlock
 from agent_actors.domain.events import EventBuilder, EventScope, SessionRewind, ToolResult
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import MessageError
@@ -27,6 +27,11 @@ def recorded(state: SessionState, drafts: list[EventBuilder]) -> SessionState:
 def test_a_session_without_open_calls_needs_nothing() -> None:
     assert opening(SessionState(), None) == []
     assert opening(seen_after(Messages().user("?").assistant("!")), None) == []
+
+
+def test_images_of_responses_are_kept() -> None:
+    said = (TextBlock("Look"), ImageBlock("https://x/y.png"))
+    assert seen_after(Messages().user("?").assistant(said)).history()[-1].blocks == said
 
 
 def test_open_calls_close_in_model_order() -> None:

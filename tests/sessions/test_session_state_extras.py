@@ -1,5 +1,10 @@
 """What a session keeps beside its messages is the fold of its records, too."""
 
+from typing import Any, cast
+
+import pytest
+
+from agent_actors.codec.events import dumps_event, loads_event
 from agent_actors.domain.events import FileChanged, SkillActivated, Todo, TodosChanged
 from agent_actors.sessions import fold
 from tests.sessions.test_rewind import back
@@ -45,6 +50,13 @@ def test_last_list_and_newest_entries_count() -> None:
     assert state.files == {"a": "three"}
     assert state.skills == ("x", "y")
     assert len(state.history()) == 0
+
+
+@pytest.mark.feature("WICK-007")
+def test_status_done_is_stored_as_completed() -> None:
+    assert Todo("1", "Look.", cast(Any, "done")) == DONE
+    line = dumps_event(todos(DONE)).replace('"completed"', '"done"')
+    assert loads_event(line) == todos(DONE)
 
 
 def test_rewind_restores_extras() -> None:

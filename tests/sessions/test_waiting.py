@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from agent_actors.domain.events import RunSuspended, SystemInit, UserQuestion
+from agent_actors.domain.run import Question
 from agent_actors.sessions import fold
 from tests.sessions.test_rewind import back
 from tests.sessions.test_state import SCOPE, answered, gave, numbered, said, use
@@ -20,11 +21,18 @@ def test_open_calls_keep_model_order() -> None:
 
 def test_only_last_run_has_questions() -> None:
     begun = SystemInit(SCOPE, "id", 1.0, "/", "1")
-    asked = UserQuestion(SCOPE, "id", 1.0, "q1", "May I?", tool_use_id="a")
+    asked = UserQuestion(
+        SCOPE, "id", 1.0, "q1", "May I?", ("yes",), "look", {"at": 1}, "a", "rule", permission=False
+    )
     ended = RunSuspended(SCOPE, "id", 1.0, ("q1", "q2"))
     log = numbered(begun, said("go"), answered(use("a")), asked, ended)
     assert fold(log[:-1]).suspended == {}
-    assert fold(log).suspended == {"q1": "a", "q2": ""}
+    whole = Question(
+        "q1", "t", SCOPE.run_id, "May I?", ("yes",), "a", "look", {"at": 1}, "rule", 1.0, False
+    )
+    assert fold(log).questions("t") == (whole, Question("q2", "t", SCOPE.run_id, ""))
+    answered_since = numbered(*log[:-1], gave("a"), ended)
+    assert fold(answered_since).suspended["q1"].tool_use_id == ""
     for after in (begun, back(1)):
         assert fold([*log, *numbered(*log, after)[-1:]]).suspended == {}
 

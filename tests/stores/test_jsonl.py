@@ -4,7 +4,9 @@ import json
 import logging
 import math
 import os
-from collections.abc import AsyncIterator
+import re
+import shutil
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Final
 
@@ -62,7 +64,6 @@ KNOWN: Final[JsonObject] = {
     "OAGS-072",
     "OAGS-073",
     "OAGS-074",
-    "OAGS-075",
     "OAGS-076",
     "OAGS-077",
     "OAGS-078",
@@ -249,6 +250,88 @@ async def test_fifo_instead_of_file_is_refused(store: JsonlStore, path: Path) ->
     with pytest.raises(SessionStoreError):
         await store.info("s")
     meta.unlink()
+
+
+# Changes by other programs.
+
+
+def cut(events: Path) -> None:
+    os.truncate(events, 10)
+
+
+def extend(events: Path) -> None:
+    events.write_bytes(events.read_bytes() + b"more\n")
+
+
+def replace(events: Path) -> None:
+    text = events.read_bytes()
+    events.rename(events.with_name("other"))
+    events.write_bytes(text)
+
+
+def remove_folder(events: Path) -> None:
+    shutil.rmtree(events.parent)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (Path.unlink, "deleted"),
+        (remove_folder, "deleted"),
+        (cut, "changed from [0-9]+ to 10 bytes"),
+        (extend, "changed from [0-9]+ to [0-9]+ bytes"),
+        (replace, "replaced by another file"),
+    ],
+)
+@pytest.mark.parametrize("metadata", [None, {"n": 2}])
+async def test_changed_log_fails_the_commit(
+    store: JsonlStore,
+    path: Path,
+    change: Callable[[Path], None],
+    told: str,
+    metadata: JsonObject | None,
+) -> None:
+    await store.append([append(0, "a", metadata={"n": 1})])
+    await store.append([append(1, "b")])
+    events = path / "sessions" / "s" / "events.jsonl"
+    change(events)
+    before = events.read_bytes() if events.exists() else None
+    outcome, other = await store.append(
+        [append(2, "c", metadata=metadata), append(0, "x", session="t")]
+    )
+    assert isinstance(outcome, SessionStoreError)
+    assert re.search(f"events.jsonl was {told} by another program", str(outcome))
+    assert other is None
+    assert (events.read_bytes() if events.exists() else None) == before
+    if events.parent.exists():
+        assert json.loads((events.parent / "meta.json").read_text())["metadata"] == {"n": 1}
+    last = len(await store.load("s"))
+    assert await store.append([append(last, "d")]) == [None]
+    records = await store.load("s")
+    assert [record.seq for record in records] == list(range(1, last + 2))
+    assert b"\0" not in events.read_bytes()
+
+
+async def test_log_of_new_session_must_not_exist(store: JsonlStore, path: Path) -> None:
+    assert list(await store.load("s")) == []
+    (path / "sessions" / "s").mkdir()
+    (path / "sessions" / "s" / "events.jsonl").write_bytes(b"precious\n")
+    [outcome] = await store.append([append(0, "a")])
+    assert isinstance(outcome, SessionStoreError)
+    assert "changed from 0 to 9 bytes" in str(outcome)
+    assert (path / "sessions" / "s" / "events.jsonl").read_bytes() == b"precious\n"
+
+
+async def test_run_reports_deleted_log(path: Path) -> None:
+    options = AgentOptions(model="m", provider=ScriptedModel(lambda _: "Fine."))
+    async with open_runtime(store=JsonlStore(path)) as runtime:
+        await runtime.run("hi", options, session_id="s")
+        (path / "sessions" / "s" / "events.jsonl").unlink()
+        with pytest.raises(SessionStoreError, match=r"events\.jsonl was deleted"):
+            await runtime.run("hi", options, session_id="s")
+        result = await runtime.run("again", options, session_id="s")
+        assert [message.content for message in result.messages] == ["again", "Fine."]
+        check_records(await runtime.sessions.records("s"))
 
 
 # Faults of the disk.

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,8 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, open_runtime
+from agent_actors.abc import LogAppend
+from agent_actors.domain.events import UnreadableEvent
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import SessionStoreError
@@ -321,3 +324,160 @@ async def test_long_label_is_found_by_digest(store: SqliteStore) -> None:
         await store.append([append(0, "x", session=name, metadata=known)])
     page = await store.list_sessions(where={"prompt": "b" * 1_000})
     assert [info.session_id for info in page.sessions] == ["b"]
+
+
+# Locks.
+
+
+async def test_opening_keeps_locks_of_this_process(path: Path) -> None:
+    one = await again(path)
+    await one.append([append(0, "a")])
+    two = await again(path)
+    await two.aclose()
+    # Another process would remove the write-ahead log if it could lock these bytes of the file.
+    command = [sys.executable, "-c", LOCKER, str(path)]
+    found = await trio.run_process(command, capture_stdout=True)
+    assert found.stdout == b"locked by others\n"
+    await one.aclose()
+
+
+LOCKER: Final = """
+import fcntl, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)
+except OSError:
+    print("locked by others")
+"""
+
+
+# Damaged rows.
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "", "[1]", "3", 3, 0.5, b"{}\xff", b"\xff", '{"a":' * 200]
+)
+async def test_damaged_metadata_is_isolated(
+    store: SqliteStore, path: Path, content: object
+) -> None:
+    names = ("s", "t")
+    await store.append([append(0, "a", session=name, metadata={"k": "v"}) for name in names])
+    inside(store).execute("UPDATE sessions SET metadata = ? WHERE session_id = 's'", (content,))
+    store.evicted("s")
+    store.evicted("t")
+    page = await store.list_sessions()
+    assert {one.session_id: one.metadata for one in page.sessions} == {"s": {}, "t": {"k": "v"}}
+    [found] = (await store.list_sessions(where={"k": "v"})).sessions
+    assert found.session_id == "t"
+    [damage] = await store.damage("s")
+    assert str(damage) == "the metadata cannot be read and is lost"
+    assert await store.damage("t") == ()
+    assert await store.append([append(1, "b", session=name) for name in names]) == [None, None]
+    assert await store.damage("s") == ()
+    [backup] = path.parent.glob("*.damaged-1")
+    assert backup.read_bytes() == (content if isinstance(content, bytes) else str(content).encode())
+    assert inside(store).execute("SELECT count(*) FROM labels").fetchone() == (1,)
+    info = await store.info("s")
+    assert info is not None
+    assert (info.last_seq, info.metadata) == (2, {})
+
+
+@pytest.mark.parametrize("way", ["annotate", "repair", "delete"])
+async def test_damaged_metadata_can_be_replaced(store: SqliteStore, way: str) -> None:
+    await store.append([append(0, "a", metadata={"k": "v"})])
+    inside(store).execute("UPDATE sessions SET metadata = '{'")
+    store.evicted("s")
+    if way == "annotate":
+        assert await store.annotate("s", {"n": 1})
+    elif way == "repair":
+        repaired = await store.repair("s")
+        assert repaired.backup is not None
+        assert len(repaired.damage) == 1
+    else:
+        await store.delete("s")
+    assert await store.damage("s") == ()
+    assert inside(store).execute("SELECT count(*) FROM labels").fetchone() == (way == "annotate",)
+    info = await store.info("s")
+    assert (info is None) == (way == "delete")
+    assert info is None or info.metadata == ({"n": 1} if way == "annotate" else {})
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        ("created_at", "its times"),
+        ("updated_at", "its times"),
+        ("last_seq", "its position"),
+        ("last_commit", "its position"),
+    ],
+)
+async def test_damaged_row_is_isolated(
+    store: SqliteStore, column: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ("s", "t")
+    await store.append([append(0, "a", session=name, metadata={"k": 1}) for name in names])
+    inside(store).execute(f"UPDATE sessions SET {column} = 'x' WHERE session_id = 's'")
+    store.evicted("s")
+    store.evicted("t")
+    if column != "last_commit":
+        for page in (await store.list_sessions(), await store.list_sessions(where={"k": 1})):
+            assert [one.session_id for one in page.sessions] == ["t"]
+        assert "skipped a damaged row" in caplog.text
+        with pytest.raises(SessionStoreError, match=told):
+            await store.info("s")
+        [damage] = await store.damage("s")
+        assert told in damage.reason
+    if told == "its position":
+        with pytest.raises(SessionStoreError, match=told):
+            await store.load("s")
+    bad, good = await store.append([append(1, "b", session=name) for name in names])
+    assert isinstance(bad, SessionStoreError)
+    assert told in str(bad)
+    assert good is None
+    for call in (store.annotate("s", {"n": 1}), store.repair("s")):
+        with pytest.raises(SessionStoreError, match=told):
+            await call
+    await store.delete("s")
+    assert inside(store).execute("SELECT count(*) FROM commits").fetchone() == (2,)
+    assert await store.append([append(0, "again")]) == [None]
+
+
+async def test_damaged_id_is_skipped(store: SqliteStore) -> None:
+    await store.append([append(0, "a", session=name) for name in ("s", "t")])
+    [number] = inside(store).execute("SELECT min(number) FROM sessions").fetchone()
+    damaged = "UPDATE sessions SET session_id = {} WHERE number = {}"
+    inside(store).execute(damaged.format("x'61'", number))
+    assert await store.prune(0.5) == []
+    inside(store).execute(damaged.format("CAST(x'ff' AS TEXT)", number))
+    [info] = (await store.list_sessions()).sessions
+    assert info.session_id == "t"
+    store.evicted("t")
+    assert list(await store.prune(2.0)) == ["t"]
+
+
+# Separators.
+
+
+async def test_separator_in_damaged_line_keeps_order(store: SqliteStore) -> None:
+    await store.append([append(0, "a", "b", "c")])
+    await store.append([append(3, "d")])
+    inside(store).execute(
+        "UPDATE commits SET lines = replace(lines, '\"text\":\"b\"', char(30) || 'x' || char(30)) "
+        "WHERE first_seq = 1"
+    )
+    first, bad, *rest = await store.load("s")
+    assert (first, *rest) == (*notes(1, "a"), *notes(3, "c", "d"))
+    assert isinstance(bad, UnreadableEvent)
+    assert bad.raw.count(b"\x1e") == 2
+    [damage] = await store.damage("s")
+    assert damage.seq == 2
+    assert (await store.repair("s")).damage == (damage,)
+    assert len(await store.load("s")) == 4
+
+
+async def test_unreadable_record_with_separator_is_kept(store: SqliteStore) -> None:
+    bad = UnreadableEvent("s", 2, "a \x1e in the reason", b"raw \x1e\n\0")
+    [first, _, last] = notes(1, "a", "b", "c")
+    assert await store.append([LogAppend("s", 0, 1, (first, bad, last))]) == [None]
+    assert tuple(await store.load("s")) == (first, bad, last)
+    assert await store.damage("s") == ()

@@ -1,4 +1,5 @@
 import signal
+import socket
 import subprocess
 import sys
 from typing import Final
@@ -53,3 +54,18 @@ def test_program_may_run_without_stdin() -> None:
         assert httpx.get(f"{url}/models", timeout=PATIENCE).status_code == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=PATIENCE) == 0
+
+
+@pytest.mark.parametrize(
+    ("port", "status", "told"),
+    [("", 1, "another port, or 0"), ("70000", 2, "65535; got 70000"), ("x", 2, "'x'")],
+)
+def test_unusable_port_is_named_without_traceback(port: str, status: int, told: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = port or str(taken.getsockname()[1])
+        with start("--port", port) as process:
+            out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (status, "")
+    assert port in err
+    assert told in err
+    assert "Traceback" not in err

@@ -203,7 +203,7 @@ def test_non_object_output_shows_schema(text: str, fault: str) -> None:
         (Literal["yes", "no"], '{"output": "perhaps"}', "field output: expected one of"),
         (Positive, '{"number": -1}', "'number' must be > 0: -1"),
         (list[Positive], '{"output": [{"number": -1}]}', "field output[0]: 'number' must be"),
-        (dict[str, Positive], '{"a": {"number": -1}}', "field [a]"),
+        (dict[str, Positive], '{"a": {"number": -1}}', "field a"),
     ],
 )
 def test_a_misfit_is_told_with_its_path(form: object, text: str, fault: str) -> None:

@@ -20,6 +20,7 @@ from agent_actors import (
 from agent_actors.events import AssistantDelta, Event, FileChanged, RunEvent, ToolResult
 from agent_actors.model import ModelCompleted, ModelDelta, ModelRequest, TextDelta
 from agent_actors.stores.memory import MemoryStore
+from agent_actors.testing.strategies import DistortedTurn
 
 
 @tool
@@ -39,6 +40,10 @@ def compute(numbers: list[int], context: ToolContext) -> ToolOutput:
 @tool("lookup", "Look something up.", {"key": str, "deep": {"type": bool, "default": False}})
 async def lookup(arguments: dict[str, object]) -> str:
     return str(arguments["key"])
+
+
+def body_of(turn: DistortedTurn) -> bytes:
+    return turn.body
 
 
 assert_type(get_weather, Tool)

@@ -20,9 +20,10 @@ from agent_actors.cli.chat.loop import Chat, ChatPlan
 from agent_actors.cli.chat.messages import ChatUI
 from agent_actors.cli.chat.plain_view import PlainUI
 from agent_actors.cli.chat.terminal.modes import modes_kept, restorer, silent_typing
-from agent_actors.cli.chat.tools import demo_tools, load_tools
+from agent_actors.cli.chat.tools import demo_tools
 from agent_actors.cli.outcome import MISUSED, fail, interrupted, status_of
 from agent_actors.cli.streams import Output
+from agent_actors.cli.user_tools import load_tools
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import (
     PermissionDecision,
@@ -82,13 +83,31 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
         # A person is present, and can press Ctrl-C.
         question_timeout=math.inf,
     )
+    path = arguments.store or _default_store(arguments.session)
     return ChatPlan(
         options=options,
-        store=open_store(arguments.store) if arguments.store else MemoryStore(),
+        store=open_store(path) if path else MemoryStore(),
+        stored=bool(path),
         store_path=arguments.store,
         session_id=arguments.session,
         thinking=arguments.show_thinking,
     )
+
+
+def _default_store(session: str | None) -> str:
+    """Return the path of the user's own store; empty if the chat is not stored.
+
+    A person must not lose a conversation, however the chat ends. A script asks for a store.
+    """
+    if session is None and not sys.stdin.isatty():
+        return ""
+    # The module loads the editor's library, and scripts need none.
+    from agent_actors.cli.chat.user_files import STORE, user_file  # noqa: PLC0415
+
+    path = user_file(STORE)
+    if path is None and session is not None:
+        raise ConfigError("--session requires --store PATH; the default store cannot be written")
+    return str(path or "")
 
 
 async def _ask_the_person(request: PermissionRequest) -> PermissionDecision:  # noqa: ASYNC124
@@ -120,10 +139,10 @@ async def run_chat(arguments: ChatArguments, *, plain: bool) -> int:
     status: int | None = None
     plain = plain or not _is_capable_terminal()
     modes = modes_kept() if plain else silent_typing()
-    with modes, trio.open_signal_receiver(*watched) as signals:
+    with modes as typed, trio.open_signal_receiver(*watched) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(running.watch_signals, signals, nursery.cancel_scope)
-            ui = PlainUI() if plain else _rich_ui()
+            ui = PlainUI() if plain else _rich_ui(typed or "")
             status = await status_of(lambda: running.run(ui))
             nursery.cancel_scope.cancel("the chat has ended")
     if running.ended_by == signal.SIGINT:
@@ -169,13 +188,13 @@ def _is_capable_terminal() -> bool:
     return terminals and os.environ.get("TERM", "") not in _DUMB
 
 
-def _rich_ui() -> ChatUI:
+def _rich_ui(typed: str) -> ChatUI:
     # The editor loads slowly, and pipes need none.
-    from agent_actors.cli.chat.input_history import InputHistory, history_path  # noqa: PLC0415
     from agent_actors.cli.chat.terminal.editor import Editor  # noqa: PLC0415 - see above
     from agent_actors.cli.chat.terminal.rich_view import RichUI, make_console  # noqa: PLC0415
     from agent_actors.cli.chat.terminal.screen import Screen, terminal_size  # noqa: PLC0415
+    from agent_actors.cli.chat.user_files import HISTORY, InputHistory, user_file  # noqa: PLC0415
 
     size = partial(terminal_size, sys.stdout.fileno())
     screen = Screen(make_console(), Output(sys.stdout), size)
-    return RichUI(screen, Editor(InputHistory(history_path())))
+    return RichUI(screen, Editor(InputHistory(user_file(HISTORY)), typed))

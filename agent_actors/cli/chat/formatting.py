@@ -1,43 +1,23 @@
 """Text of models and tools, made safe and short for display. Pure.
 
-The arguments of a call and the result of a tool may be huge. They may contain characters that move
-the cursor of a terminal or change the direction of text. These functions process only the beginning
-of a text, and count the line ends in the rest.
+The arguments of a call and the result of a tool may be huge. These functions process only the
+beginning of a text, and count the line ends in the rest.
 """
 
 import json
 from collections.abc import Iterator
 from typing import Final
 
+from agent_actors.cli.safe_text import clean
 from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue, is_deeper
 from agent_actors.domain.usage import Usage
 
-# Control characters do more than show text. Characters that change the direction of text can make a
-# command look like another. Newline and tab may stay; a carriage return is removed.
-_UNSAFE: Final[dict[int, str | None]] = {
-    **dict.fromkeys(
-        (
-            *range(0x09),
-            *range(0x0B, 0x20),
-            *range(0x7F, 0xA0),
-            *range(0x202A, 0x202F),
-            *range(0x2066, 0x206A),
-        ),
-        "\N{REPLACEMENT CHARACTER}",
-    ),
-    0x0D: None,
-}
 _MORE: Final = "..."
 # Maximum number of characters of a call and of a line of a result, to be readable at a glance.
 CALL_SIZE: Final = 200
 _LINE_SIZE: Final = 300
 # Lines of a result that are displayed; the model gets the complete result.
 RESULT_LINES: Final = 8
-
-
-def clean(text: str) -> str:
-    """Replace unsafe characters; newlines and tabs stay."""
-    return text.translate(_UNSAFE)
 
 
 def on_one_line(text: str, size: int) -> str:

@@ -7,6 +7,7 @@ unless the output was closed.
 
 import json
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, assert_never
@@ -37,6 +38,7 @@ from agent_actors.cli.chat.transcript import (
 )
 from agent_actors.cli.chat.turn import ChatTurn
 from agent_actors.cli.outcome import FAILED
+from agent_actors.cli.safe_text import safe_json
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import AgentError, ConfigError
@@ -55,13 +57,15 @@ class ChatPlan:
     Attributes:
         options: The agent.
         store: The store of its session.
-        store_path: The path of the store, as given; empty: the session ends with the chat.
+        stored: Whether the session outlives the chat.
+        store_path: The path of the store, as given; empty: the default store, or none.
         session_id: The session to continue or to create; None: a new one.
         thinking: Whether to display thinking.
     """
 
     options: AgentOptions
     store: SessionStore
+    stored: bool = False
     store_path: str = ""
     session_id: str | None = None
     thinking: bool = False
@@ -310,9 +314,15 @@ class Chat:
 
     async def _part(self) -> None:
         plan = self._plan
-        if plan.store_path and self._session_id is not None and self._ui.can_ask:
-            again = f"--session {self._session_id} --store {plan.store_path}"
-            await self._note(f"to continue: agent-actors chat {again}")
+        if self._session_id is None or not self._ui.can_ask:
+            return
+        if not plan.stored:
+            await self._note("the conversation was not stored: the default store cannot be written")
+            return
+        again = shlex.join(["--session", self._session_id])
+        if plan.store_path:
+            again += f" --store {shlex.quote(plan.store_path)}"
+        await self._note(f"to continue: agent-actors chat {again}")
 
     async def _note(self, text: str) -> None:
         await self._ui.write(ChatMessage(text, "dim"))
@@ -331,7 +341,8 @@ def _save(messages: Messages, name: str) -> Path:
     """
     path = Path(os.path.expanduser(name))  # noqa: PTH111 - an unknown home directory stays unchanged
     if path.suffix == ".json":
-        text = json.dumps(messages_to_openai(messages), ensure_ascii=False, indent=2) + "\n"
+        written = json.dumps(messages_to_openai(messages), ensure_ascii=False, indent=2)
+        text = safe_json(written) + "\n"
     elif path.suffix == ".md":
         text = as_markdown(messages)
     else:

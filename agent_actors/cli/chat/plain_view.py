@@ -9,24 +9,12 @@ from typing import Final
 
 import trio
 
-from agent_actors.cli.chat.formatting import RESULT_LINES, call_text, clean, duration, result_lines
 from agent_actors.cli.chat.input_result import End, InputResult, Interrupted, Typed
 from agent_actors.cli.chat.messages import ChatMessage
 from agent_actors.cli.chat.terminal.modes import forget_typed
-from agent_actors.cli.streams import Input, Output
-from agent_actors.domain.events import (
-    AnyEvent,
-    AssistantDelta,
-    AssistantMessage,
-    AssistantThinking,
-    AttemptRestarted,
-    Notification,
-    ResultEvent,
-    StreamNotice,
-    ToolResult,
-    ToolUse,
-)
-from agent_actors.domain.run import StopReason
+from agent_actors.cli.event_printer import EventPrinter
+from agent_actors.cli.streams import Input
+from agent_actors.domain.events import AnyEvent
 
 _PROMPT: Final = "> "
 _MORE: Final = ". "
@@ -38,14 +26,10 @@ class PlainUI:
 
     def __init__(self) -> None:
         self._input = Input(sys.stdin)
-        self._answers = Output(sys.stdout)
-        self._notes = Output(sys.stderr)
+        self._printer = EventPrinter()
         self.can_ask: bool = sys.stdin.isatty()
-        self._prompts = self.can_ask and self._answers.terminal
+        self._prompts = self.can_ask and self._printer.out.terminal
         self._reading: trio.CancelScope | None = None
-        self._thinking = False
-        self._streamed = False
-        self._calls: dict[str, str] = {}
 
     async def read(self, default: str = "") -> InputResult:
         """See `ChatUI`; at a terminal, a backslash at the end of a line continues the input."""
@@ -76,55 +60,25 @@ class PlainUI:
         """See `ChatUI`."""
         for one in messages:
             if one.kind in ("plain", "heading", "markdown"):
-                await self._notes.end_line()
-                await self._answers.write(f"{one.text}\n")
+                await self._printer.notes.end_line()
+                await self._printer.out.write(f"{one.text}\n")
             else:
-                await self._note(f"error: {one.text}" if one.kind == "error" else one.text)
+                await self._printer.note(f"error: {one.text}" if one.kind == "error" else one.text)
 
     def begin_turn(self, *, thinking: bool) -> None:
         """See `ChatUI`."""
-        self._thinking = thinking
-        self._streamed = False
-        self._calls.clear()
+        self._printer.begin_run(thinking=thinking)
 
     async def show(self, event: AnyEvent) -> None:
         """See `ChatUI`."""
-        match event:
-            case AssistantDelta(text=text):
-                await self._notes.end_line()
-                await self._answers.write(text)
-                self._streamed = True
-            case AssistantMessage():
-                if not self._streamed:
-                    await self._answers.write(event.text)
-                self._streamed = False
-                await self._end_lines()
-            case AssistantThinking(text=text) if self._thinking:
-                await self._answers.end_line()
-                await self._notes.write(text)
-            case ToolUse(tool_use_id=call_id, name=name):
-                self._calls[call_id] = call_text(name, event.input)
-            case ToolResult():
-                await self._show_result(event)
-            case AttemptRestarted(reason=reason):
-                await self._note(f"note: the response was restarted: {reason}")
-            case StreamNotice(text=text) | Notification(text=text):
-                await self._note(f"note: {text}")
-            case ResultEvent(stop_reason=reason):
-                await self._end_lines()
-                if reason == StopReason.INTERRUPTED:
-                    await self._note("note: interrupted; finished parts are kept")
-                elif reason != StopReason.COMPLETED:
-                    await self._note(f"note: the response is incomplete: {reason}")
-            case _:
-                pass
+        await self._printer.show(event)
 
     async def draw(self) -> None:
         """See `ChatUI`; events are shown at once."""
 
     async def pause_drawing(self) -> None:
         """See `ChatUI`."""
-        await self._end_lines()
+        await self._printer.end_lines()
 
     def resume_drawing(self) -> None:
         """See `ChatUI`."""
@@ -132,34 +86,17 @@ class PlainUI:
     def end_turn(self) -> None:
         """See `ChatUI`."""
 
-    async def _show_result(self, result: ToolResult) -> None:
-        call = self._calls.pop(result.tool_use_id, clean(result.name))
-        how = "failed" if result.is_error else "done"
-        took = f" in {duration(result.duration)}" if result.started_at else ""
-        await self._note(f"tool: {call}: {how}{took}")
-        for line in result_lines(result.content, RESULT_LINES):
-            await self._note(f"  {line}")
-
     async def _line(self, prompt: str) -> InputResult:
-        await self._end_lines()
+        await self._printer.end_lines()
         if self._prompts:
-            await self._answers.write(prompt)
+            await self._printer.out.write(prompt)
         found: str | None = None
         with trio.CancelScope() as self._reading:
             found = await self._input.line()
         interrupted, self._reading = self._reading.cancelled_caught, None
         if self._prompts:
             # The terminal has echoed the input; after Ctrl-C and Ctrl-D, the line has no end.
-            self._answers.mid_line = found is None
+            self._printer.out.mid_line = found is None
         if interrupted:
             return Interrupted()
         return End() if found is None else Typed(found)
-
-    async def _note(self, text: str) -> None:
-        await self._answers.end_line()
-        await self._notes.end_line()
-        await self._notes.write(f"{clean(text)}\n")
-
-    async def _end_lines(self) -> None:
-        await self._answers.end_line()
-        await self._notes.end_line()

@@ -5,8 +5,9 @@ from typing import Final
 
 import attrs
 
-from agent_actors.cli.chat.formatting import call_text, clean, result_lines
+from agent_actors.cli.chat.formatting import call_text, result_lines
 from agent_actors.cli.chat.messages import ChatMessage
+from agent_actors.cli.safe_text import clean
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.blocks import ToolResultBlock
 from agent_actors.domain.events import SessionRewind, UserMessage

@@ -13,9 +13,10 @@ import trio
 from agent_actors import AgentOptions, RunStream, Runtime
 from agent_actors.actors.question_board import Answer
 from agent_actors.cli.chat.commands import read_choice
-from agent_actors.cli.chat.formatting import clean, on_one_line
+from agent_actors.cli.chat.formatting import on_one_line
 from agent_actors.cli.chat.input_result import Interrupted, Typed
 from agent_actors.cli.chat.messages import ChatMessage, ChatUI
+from agent_actors.cli.safe_text import clean
 from agent_actors.domain.events import UserQuestion
 from agent_actors.domain.run import Question
 from agent_actors.errors import AgentError, QuestionClosed
@@ -135,7 +136,7 @@ class ChatTurn:
             async for event in events:
                 self._session_id = event.session_id
                 await self._ui.show(event)
-                if isinstance(event, UserQuestion):
+                if isinstance(event, UserQuestion) and not event.by_function:
                     self._asked.set()
         except (AgentError, OSError) as error:
             self._failure = self._failure or error

@@ -15,12 +15,12 @@ from rich.text import Text
 from agent_actors.cli.chat.formatting import (
     RESULT_LINES,
     call_text,
-    clean,
     duration,
     result_lines,
     usage_text,
 )
 from agent_actors.cli.chat.terminal.markdown import Block, blocks, finished_size, shortened
+from agent_actors.cli.safe_text import clean
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantDelta,

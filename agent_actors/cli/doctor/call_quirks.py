@@ -84,15 +84,19 @@ class CallWatch:
         if "<|" in name:
             self._notes.note(24, shown)
 
-    def close(self) -> None:
-        """End the response, and check the complete calls."""
+    def close(self, *, cut_off: bool) -> None:
+        """End the response, and check the complete calls.
+
+        Args:
+            cut_off: True if the response reports that it is incomplete. Its last call may be, too.
+        """
         places = [call.index for call in self._calls]
         counted = all(isinstance(place, int) and place >= 0 for place in places)
         distinct = len({str(place) for place in places}) == len(places)
         if counted and distinct and places != list(range(len(places))):
             self._notes.note(4, places)
         for call in self._calls:
-            self._whole(call)
+            self._whole(call, cut_off=cut_off and call is self._calls[-1])
 
     def _call_of(self, fragment: JsonObject, name: str) -> _Call:
         call_id = fragment.get("id")
@@ -147,7 +151,7 @@ class CallWatch:
             self._notes.note(21 if _objects_of(value) else 20, shown)
         call.arguments += value
 
-    def _whole(self, call: _Call) -> None:
+    def _whole(self, call: _Call, *, cut_off: bool) -> None:
         notes = self._notes
         if not call.id:
             if not self._legacy:
@@ -157,6 +161,8 @@ class CallWatch:
         elif _SHORT_ID.fullmatch(call.id):
             notes.note(23, call.id)
         text = call.arguments.strip()
+        if cut_off:
+            return
         if not text:
             notes.note(18, call.name)
             return

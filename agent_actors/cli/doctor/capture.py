@@ -91,6 +91,31 @@ class CapturingExchange:
         await self._exchange.aclose()
 
 
+class Replay:
+    """An exchange that repeats a recorded response.
+
+    Args:
+        capture: The response.
+    """
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+
+    async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
+        """Pass the recorded response to the sink."""
+        del request
+        await trio.lowlevel.checkpoint()
+        sink.start(self._capture.status, self._capture.headers)
+        sink.feed(bytes(self._capture.body))
+
+    def statistics(self) -> ExchangeStatistics:
+        """Return a snapshot of the statistics."""
+        return ExchangeStatistics(live=0, begun=0)
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+
 class _Copied:
     """A sink that copies the bytes on their way to another sink."""
 

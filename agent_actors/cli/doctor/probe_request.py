@@ -12,8 +12,8 @@ from urllib.parse import urlunsplit
 import attrs
 import trio
 
-from agent_actors.abc import ModelProvider
-from agent_actors.cli.doctor.capture import MAX_KEPT, Capture, CapturingExchange, Stopwatch
+from agent_actors.abc import ByteExchange, ModelProvider
+from agent_actors.cli.doctor.capture import MAX_KEPT, Capture, CapturingExchange, Replay, Stopwatch
 from agent_actors.cli.doctor.recommendations import (
     Recommendation,
     apply_recommendation,
@@ -33,6 +33,7 @@ from agent_actors.profiles.resolve import NO_API_KEY, ResolvedProvider
 from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
 from agent_actors.providers.base_url import checked_headers, split_base_url
 from agent_actors.providers.openai_chat.client import OpenAIChat
+from agent_actors.providers.secrets import REDACTED
 
 if TYPE_CHECKING:
     from agent_actors.cli.doctor.findings import ObservedQuirk
@@ -43,9 +44,6 @@ MAX_TOKENS: Final = 2048
 
 TEMPERATURE: Final = 0.7
 """The temperature that agents send by default, to find out whether the endpoint rejects it."""
-
-_LESSONS: Final = 4
-"""How often a rejected request is changed; more rejected fields indicate another problem."""
 
 _LONG_KEY: Final = 8
 """Minimum length of a key that cannot be a part of an ordinary word."""
@@ -120,15 +118,37 @@ class EndpointProbe:
     ) -> ProbeResult:
         """Send a request, and change it if the endpoint reports which field it rejects.
 
+        No request is sent twice: each field is changed at most once.
+
         Cancellation: closes the connection.
         """
+        before = self.dialect, self.recommendations
+        changed: set[str] = set()
         outcome = await self._ask(self._request(messages, tools, parallel), self._provider())
-        for _ in range(_LESSONS):
-            if not self._learn(outcome):
+        while (lesson := self._lesson(outcome)) is not None:
+            if lesson.name in changed:  # the endpoint rejects both values, so no change helps
+                self.dialect, self.recommendations = before
                 break
+            # `refuses` lists several fields, and grows.
+            changed |= {lesson.name} - {"refuses"}
+            self.learn(lesson)
             outcome = await self._ask(self._request(messages, tools, parallel), self._provider())
         self._note(outcome)
         return outcome
+
+    async def read_again(
+        self, outcome: ProbeResult, messages: Messages, *, tools: tuple[ToolSpec, ...]
+    ) -> ProbeResult:
+        """Read the bytes of a response again, with the settings learned since.
+
+        Cancellation: safe.
+        """
+        provider = self._provider(exchange=Replay(outcome.capture))
+        try:
+            answer = await provider.stream(self._request(messages, tools, None), Stopwatch())
+        except ProviderError:
+            return outcome
+        return attrs.evolve(outcome, answer=answer)
 
     async def send_invalid(
         self, *, model: str | None = None, key: str | None = None
@@ -173,17 +193,18 @@ class EndpointProbe:
         found = re.escape(key)
         # A short key may be a part of any word; a long key is a secret everywhere.
         alone = found if len(key) >= _LONG_KEY else rf"(?<![^\W_]){found}(?![^\W_])"
-        return re.sub(alone, "(the key)", text)
+        return re.sub(alone, REDACTED, text)
 
-    def _learn(self, outcome: ProbeResult) -> bool:
+    def _lesson(self, outcome: ProbeResult) -> Recommendation | None:
         failure = outcome.failure
         if not isinstance(failure, ProviderStatusError) or failure.status not in _BAD_REQUEST:
-            return False
-        recommendation = recommend_after_refusal(failure.body_message, self.dialect)
-        if recommendation is None:
-            return False
-        self.learn(recommendation)
-        return True
+            return None
+        lesson = recommend_after_refusal(failure.body_message, self.dialect)
+        if lesson is not None and self.target.profile.protocol == "anthropic":
+            # Requests of this protocol depend on no other setting.
+            refused = set(apply_recommendation(lesson, self.dialect).refuses)
+            return lesson if "temperature" in refused.difference(self.dialect.refuses) else None
+        return lesson
 
     def _note(self, outcome: ProbeResult) -> None:
         self._known_ids.update(outcome.reading.call_ids)
@@ -252,19 +273,22 @@ class EndpointProbe:
             ),
         )
 
-    def _provider(self, key: str | None = None) -> ModelProvider:
+    def _provider(
+        self, key: str | None = None, exchange: ByteExchange | None = None
+    ) -> ModelProvider:
         target = self.target
+        exchange = exchange or self._exchange
         given = target.api_key if key is None else key
         if target.profile.protocol == "anthropic":
             return AnthropicMessages(
-                base_url=target.base_url, api_key=given or "", exchange=self._exchange
+                base_url=target.base_url, api_key=given or "", exchange=exchange
             )
         return OpenAIChat(
             base_url=target.base_url,
             api_key=NO_API_KEY if given is None else given,
             api_key_header=target.api_key_header,
             dialect=self.dialect,
-            exchange=self._exchange,
+            exchange=exchange,
         )
 
     def _headers(self) -> Mapping[str, str]:

@@ -52,6 +52,8 @@ _SHOWN: Final = 300
 """Maximum number of displayed characters of an endpoint's text."""
 
 _MS: Final = 1000.0
+_INSTANT: Final = 0.1
+"""Seconds; all deltas of a faster response may arrive in one read without being buffered."""
 
 
 class Examination:
@@ -141,7 +143,7 @@ class Examination:
         await self._parallel()
 
     async def _read_in_text(self, asked: Messages, outcome: ProbeResult) -> ProbeResult:
-        """Return the result; if its text contains calls, learn to read them and ask again."""
+        """Return the result; if its text contains calls, learn to read them and read it again."""
         answer = outcome.answer
         written = any(one.number == 25 for one in outcome.reading.observed_quirks)
         if answer is None or _calls_of(answer) or not written:
@@ -150,7 +152,7 @@ class Examination:
         if recommendation is None:
             return outcome
         self._probe.learn(recommendation)
-        return await self._probe.ask(asked, tools=(_TOOL,))
+        return await self._probe.read_again(outcome, asked, tools=(_TOOL,))
 
     async def _result(self, history: Messages, calls: Sequence[ToolUseBlock]) -> None:
         self._tell("tool result")
@@ -291,6 +293,8 @@ def _judged_stream(outcome: ProbeResult) -> tuple[Status, str]:
         return "note", "a stream was requested, but a single document arrived"
     if pieces < 3:
         return "note", f"nearly the complete response arrives in one delta: {told}"
+    if reads < 3 and outcome.seconds < _INSTANT:
+        return "works", f"too fast to tell whether the response is buffered: {told}"
     if reads < 3:
         return "note", f"the response is buffered and arrives at once: {told}"
     return "works", told

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agent_actors.cli.doctor.report import Check, Figures, Report, profile_text, toml
-from agent_actors.cli.outcome import visible
+from agent_actors.cli.safe_text import visible
 
 # Seconds between two frames, so that a person sees the progress.
 _EVERY: Final = 0.1

@@ -23,8 +23,11 @@ _DONE: Final = "[DONE]"
 _JUNK: Final = object()
 """Replaces a data line that is not JSON."""
 
-_IN_DOCUMENTS: Final = frozenset({15, 16, 17, 18, 22, 23, 24, 25, 37, 38, 39, 40, 45, 50})
+_IN_DOCUMENTS: Final = frozenset({15, 16, 17, 18, 22, 23, 24, 25, 26, 28, 37, 38, 39, 40, 45, 50})
 """Quirks that a complete document can also have; all others exist only in a stream."""
+
+_CUT_OFF: Final = frozenset({"length", "max_tokens", "model_length"})
+"""Finish reasons of a response that reached its token limit."""
 
 _OFTEN: Final = 2
 """How many texts must repeat the previous one; a single repetition may be chance."""
@@ -146,13 +149,14 @@ class _Watch:
     def document(self, value: object) -> None:
         """Process a complete response or an error that was sent instead of a stream."""
         for chunk in _objects(_listed(value)):
-            if chunk.get("error"):
-                self._notes.note(45, json.dumps(chunk["error"]))
+            if error := _error_in(chunk):
+                self._notes.note(45, json.dumps(error))
             for choice in _objects(chunk.get("choices")):
                 message = choice.get("message")
                 if isinstance(message, dict):
                     self._delta(message)
-        self._whole()
+                self._reasons.append(str(choice.get("finish_reason")))
+        self._whole(ended=True)
 
     def take(self, value: object) -> None:
         """Process the data of an event."""
@@ -172,10 +176,10 @@ class _Watch:
         self.cumulative = _repeats(self._texts)
         if self.cumulative:
             notes.note(41, self._texts[-1])
-        self._whole()
+        self._whole(ended=ended)
 
-    def _whole(self) -> None:
-        self.calls.close()
+    def _whole(self, *, ended: bool) -> None:
+        self.calls.close(cut_off=not ended or not _CUT_OFF.isdisjoint(self._reasons))
         text = "".join(self._texts)
         if found := _CALL_IN_TEXT.search(text):
             self._notes.note(25, text[found.start() :])
@@ -185,11 +189,12 @@ class _Watch:
         shown = json.dumps(chunk)
         choices = _objects(chunk.get("choices"))
         usage = chunk.get("usage")
-        if chunk.get("error"):
+        failed = bool(_error_in(chunk))
+        if failed:
             notes.note(45, shown)
         elif not (choices or usage or self._chunks):
             notes.note(33, shown)
-        if not chunk.get("error") and (self._counted or (usage and choices)):
+        if not failed and (self._counted or (usage and choices)):
             notes.note(35, shown)
         self._counted = self._counted or bool(usage)
         self._chunks += 1
@@ -278,6 +283,12 @@ def _repeats(texts: list[str]) -> bool:
 
 def _listed(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+def _error_in(chunk: JsonObject) -> JsonValue:
+    """Return the error in a chunk, in a choice, or in the field of Groq; None if there is none."""
+    places = [chunk, *_objects(chunk.get("choices")), *_objects([chunk.get("x_groq")])]
+    return next((place["error"] for place in places if place.get("error")), None)
 
 
 def _objects(value: object) -> list[JsonObject]:

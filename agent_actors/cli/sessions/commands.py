@@ -26,7 +26,7 @@ from agent_actors.cli.sessions.render import (
     snapshot_as_text,
 )
 from agent_actors.cli.streams import Output, read_all
-from agent_actors.codec.events import encode_event
+from agent_actors.codec.events import dumps_event
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.domain.session import JsonScalar, SessionOrder
 from agent_actors.errors import ConfigError, InvalidEventError, SessionStoreError, SessionUnknown
@@ -59,7 +59,7 @@ class JobContext:
     async def write(self, text: str, data: Mapping[str, object]) -> int:
         """Write a result, as text or as JSON."""
         if self.as_json:
-            await self.out.write_bytes(json.dumps(data).encode() + b"\n")
+            await self.out.write_json(json.dumps(data))
         else:
             await self.out.write(text if text.endswith("\n") else text + "\n")
         return 0
@@ -148,7 +148,7 @@ def tail_job(session_id: str, count: int, *, follow: bool) -> Job:
         while True:
             for record in await context.sessions.records(session_id, after_seq=seen):
                 if context.as_json:
-                    await context.out.write_bytes(encode_event(record) + b"\n")
+                    await context.out.write_json(dumps_event(record))
                 else:
                     await context.out.write(record_as_text(record) + "\n")
                 seen += 1
@@ -167,7 +167,7 @@ def export_job(session_id: str, *, messages: bool) -> Job:
             text = json.dumps(await context.sessions.export_messages(session_id))
         else:
             text = "\n".join(await context.sessions.export(session_id))
-        await context.out.write_bytes(text.encode() + b"\n")
+        await context.out.write_json(text)
         return 0
 
     return job

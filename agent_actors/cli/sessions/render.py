@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from agent_actors.abc import LogRepair
-from agent_actors.cli.outcome import visible
+from agent_actors.cli.safe_text import visible
 from agent_actors.codec.events import dumps_event
 from agent_actors.codec.json_values import to_json_object
 from agent_actors.codec.openai_messages import messages_to_openai
@@ -98,7 +98,7 @@ def snapshot_as_text(info: SessionInfo, snapshot: SessionSnapshot) -> str:
     if snapshot.open_calls:
         facts["open calls"] = ", ".join(snapshot.open_calls)
     if snapshot.questions:
-        facts["open questions"] = ", ".join(snapshot.questions)
+        facts["open questions"] = "; ".join(f"{one.id}: {one.prompt}" for one in snapshot.questions)
     width = max(map(len, facts))
     lines = [f"{visible(name).ljust(width)}  {visible(text)}" for name, text in facts.items()]
     lines += [f"[{todo.status}] {visible(todo.title)}" for todo in snapshot.todos]
@@ -125,7 +125,7 @@ def snapshot_as_json(info: SessionInfo, snapshot: SessionSnapshot) -> JsonObject
             {"seq": one.seq, "reason": one.reason, "bytes": len(one.raw), "sha256": one.digest}
             for one in snapshot.unreadable
         ],
-        "questions": list(snapshot.questions),
+        "questions": [_plain_object(one) for one in snapshot.questions],
         "messages": [_plain_object(one) for one in messages_to_openai(snapshot.messages)],
     }
 

@@ -77,9 +77,11 @@ _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 _WEIGHT: Final[dict[FinishReason | None, int]] = {
     None: 0,
+    "unmarked": 0,
     "unknown": 1,
     "stop": 2,
     "tool_calls": 2,
+    "paused": 2,
     "length": 3,
     "refused": 4,
     "refusal": 4,
@@ -347,7 +349,8 @@ class Assembler:
         """Return the complete response. Call `flush` first.
 
         Args:
-            truncated: True if the stream ended without a reason for its end.
+            truncated: True if the stream ended without a reason for its end, and without an end
+                mark.
             model: The model's name as the endpoint reported it.
             response_id: The endpoint's id of the response.
         """
@@ -363,7 +366,7 @@ class Assembler:
                 blocks.append(block)
         return ModelCompleted(
             blocks=tuple(blocks),
-            finish_reason=self._reason(blocks),
+            finish_reason=self._reason(blocks, truncated=truncated),
             usage=self._counted(blocks),
             model=mend_surrogates(model),
             response_id=mend_surrogates(response_id),
@@ -468,6 +471,8 @@ class Assembler:
         lenient = self._lenient and not (cut or self._damaged)
         for number, parsed in enumerate(parse_arguments(slot.arguments, lenient=lenient)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
+            if number:  # the fields arrived with the first call, and may be signatures of it
+                extra = {}
             fault = REFUSED_CALL if self._finish in REFUSALS else _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""
@@ -479,8 +484,8 @@ class Assembler:
                 raw_data = parsed.raw or mend_surrogates(slot.arguments) or None
                 yield ToolUseError(fault, raw_data, call_id, slot.name, extra=extra)
 
-    def _reason(self, blocks: Sequence[AssistantBlock]) -> FinishReason:
-        reason = self._finish or "unknown"
+    def _reason(self, blocks: Sequence[AssistantBlock], *, truncated: bool) -> FinishReason:
+        reason = self._finish or ("unmarked" if truncated else "unknown")
         calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in blocks)
         if reason == "stop" and calls:
             return "tool_calls"

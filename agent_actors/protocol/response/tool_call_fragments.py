@@ -5,8 +5,9 @@ rules:
 
 1. An id that was seen before selects its slot.
 2. Otherwise the explicit index selects the slot. A new slot opens if the slot of that index has
-   another id, or has a complete JSON object while the fragment has a new name.
-3. Otherwise the last slot is selected, with the same two exceptions.
+   another id, or has a complete JSON object while the fragment begins another call: with a new
+   name, or with the same name and either other complete arguments or other extra fields.
+3. Otherwise the last slot is selected, with the same exceptions.
 
 Three shapes that endpoints send would still be assigned wrongly. Each is handled separately in
 `_find`:
@@ -26,7 +27,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from agent_actors.domain.model import ToolCallDelta
-from agent_actors.protocol.response.arguments import dump_object
+from agent_actors.protocol.response.arguments import (
+    GoodArguments,
+    dump_object,
+    is_complete_object,
+    parse_arguments,
+)
 from agent_actors.protocol.response.completeness import WholeObjects
 from agent_actors.protocol.response.text import mend_surrogates
 
@@ -126,6 +132,26 @@ class Slot:
         """Return whether this name differs from the name of the slot."""
         return bool(name and self._name) and name != self._name
 
+    def is_repeated_by(self, fragment: ToolCallDelta) -> bool:
+        """Return whether a fragment begins another call of the same tool.
+
+        Some endpoints send neither ids nor indexes, and each call in one fragment. A repeat of the
+        arguments is noise, and an empty object may be the start of more: neither begins a call. If
+        the extra fields differ, the fragment begins a call in any case: each call has its own.
+        """
+        if not fragment.name or fragment.name != self._name:
+            return False
+        if fragment.extra and self.extra and fragment.extra != self.extra:
+            return True
+        piece = fragment.arguments
+        if not piece:
+            return False
+        text = piece if isinstance(piece, str) else dump_object(piece)
+        if text in self._pieces or not is_complete_object(text):
+            return False
+        known, more = _inputs(self.arguments), _inputs(text)
+        return bool(known) and any(one not in known for one in more)
+
     def add(self, fragment: ToolCallDelta) -> str:
         """Add a fragment; return its chunk of argument text.
 
@@ -210,4 +236,12 @@ class SlotTable:
         return elsewhere or known.is_complete
 
     def _begins_anew(self, slot: Slot, fragment: ToolCallDelta) -> bool:
-        return slot.is_renamed_by(fragment.name) and slot.is_complete
+        if not slot.is_complete:
+            return False
+        return slot.is_renamed_by(fragment.name) or slot.is_repeated_by(fragment)
+
+
+def _inputs(text: str) -> "list[JsonObject]":
+    """Return the objects in argument text, except empty ones."""
+    found = parse_arguments(text)
+    return [one.input for one in found if isinstance(one, GoodArguments) and one.input]

@@ -57,14 +57,12 @@ class Cut:
 
     Attributes:
         why: The reason why the response is incomplete; empty if it is complete.
-        broken: True if the stream broke off. A block that did not end is incomplete then.
         here: True if this block received the last delta.
         void: The reason why no call of the response may be executed; empty if there is none.
         damaged: True if a part of the response was lost.
     """
 
     why: str
-    broken: bool
     here: bool
     void: str = ""
     damaged: bool = False
@@ -310,10 +308,8 @@ class CallPart(Growing):
             if cut.why:
                 return f"{cut.why} before the arguments of this call were complete"
             return parsed.error
-        if cut.broken and not self.ended:
-            return f"{cut.why} before this call was complete"
         # The endpoint also ends a block that the token limit cuts: `ended` does not mean complete.
-        if cut.why and not cut.broken and cut.here and not parsed.input:
+        if cut.why and cut.here and not parsed.input:
             return f"{cut.why} before the arguments of this call arrived"
         return ""
 

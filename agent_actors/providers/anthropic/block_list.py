@@ -123,15 +123,14 @@ class BlockTable:
         """Return the remaining deltas to show at the end of the response."""
         return [delta for part in self._parts for delta in part.flush()]
 
-    def blocks(self, cut: str, *, broken: bool, void: str = "") -> list[AssistantBlock]:
+    def blocks(self, cut: str, *, void: str = "") -> list[AssistantBlock]:
         """Return the finished blocks.
 
         Args:
             cut: The reason why the response is incomplete; empty if it is complete.
-            broken: True if the stream broke off. Blocks that did not end are incomplete then.
             void: The reason why no call of the response may be executed; empty if there is none.
         """
-        return list(self._blocks(cut, broken=broken, void=void))
+        return list(self._blocks(cut, void=void))
 
     def size(self) -> int:
         """Return the number of characters of all blocks so far; the cost grows with the deltas."""
@@ -141,12 +140,10 @@ class BlockTable:
         """Return the number of characters of the arguments of all calls."""
         return sum(len(part.arguments) for part in self._parts if isinstance(part, CallPart))
 
-    def _blocks(self, cut: str, *, broken: bool, void: str) -> Iterator[AssistantBlock]:
+    def _blocks(self, cut: str, *, void: str) -> Iterator[AssistantBlock]:
         for part in self._parts:
             here = part is self._last
-            yield from part.blocks(
-                Cut(cut, broken=broken, here=here, void=void, damaged=self._damaged)
-            )
+            yield from part.blocks(Cut(cut, here=here, void=void, damaged=self._damaged))
 
     def _at(self, index: int | None) -> Part | None:
         """Return the block with this index; the last block if there is no index."""

@@ -22,7 +22,8 @@ from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
 from agent_actors.domain.usage import Usage
-from agent_actors.errors import ProviderProtocolError
+from agent_actors.errors import ProviderError, ProviderProtocolError
+from agent_actors.protocol.sse import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_LINE_BYTES
 from agent_actors.providers.anthropic.block_builders import PROVIDER
 from agent_actors.providers.anthropic.encode import (
     DEFAULT_MAX_TOKENS,
@@ -35,6 +36,7 @@ from agent_actors.providers.anthropic.response import AnswerReader
 from agent_actors.providers.anthropic.stream_error import in_band
 from agent_actors.providers.base_url import (
     checked_headers,
+    explain_unknown_path,
     keyed_headers,
     shown_url,
     split_base_url,
@@ -43,8 +45,11 @@ from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import message_of_body
 from agent_actors.providers.forwarding_sink import DroppingSink
 from agent_actors.providers.output_tool import OutputTool
+from agent_actors.providers.response_body import StreamLimits
 from agent_actors.providers.response_sink import AnswerSink, Reading
+from agent_actors.providers.secrets import Secrets
 from agent_actors.providers.wire_json import NotJsonError, read_json
+from agent_actors.transport.backends.httpx_exchange import client_headers
 from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
@@ -90,9 +95,12 @@ class AnthropicMessages:
         echo_unsigned_thinking: Whether to also send thinking without a signature. Anthropic refuses
             unsigned thinking; other endpoints require it.
         max_continuations: How often a response that the endpoint pauses is continued.
+        max_line_bytes: The longest accepted line of a response, in bytes.
+        max_event_bytes: The most accepted bytes of data in one event of a response.
 
     Raises:
-        ConfigError: The URL is not http(s), or a header is not printable ASCII.
+        ConfigError: The URL is not http(s), a header is not printable ASCII, or a limit is not
+            positive.
 
     Example:
         ```python
@@ -121,6 +129,8 @@ class AnthropicMessages:
         eager_tool_input: bool = False,
         echo_unsigned_thinking: bool = False,
         max_continuations: int = _MAX_CONTINUATIONS,
+        max_line_bytes: int = DEFAULT_MAX_LINE_BYTES,
+        max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         base = split_base_url(base_url, example=DEFAULT_BASE_URL)
         self._url = _messages_url(base, "")
@@ -130,6 +140,12 @@ class AnthropicMessages:
             theirs = base.hostname == urlsplit(DEFAULT_BASE_URL).hostname
             api_key = os.environ.get(KEY_VARIABLE, "") if theirs else ""
         self._headers = _headers(api_key, version, betas, headers or {})
+        self._secrets = Secrets(api_key, {**client_headers(exchange), **self._headers}, base)
+        self._limits = StreamLimits(
+            provider=type(self).__name__,
+            max_line_bytes=max_line_bytes,
+            max_event_bytes=max_event_bytes,
+        )
         self._owns_exchange = exchange is None
         self._exchange: ByteExchange = exchange or make_exchange(
             base_url, connect_timeout=connect_timeout, max_connections=max_connections
@@ -157,21 +173,11 @@ class AnthropicMessages:
 
         Cancellation: closes the connection; `sink` keeps the deltas that it received.
         """
-        # The sink of the output tool supports neither deadlines nor budgets.
-        asker = sink
-        tool: OutputTool | None = None
-        if request.output is not None:
-            force = not _thinks(request)
-            tool = OutputTool.of(request, request.output, force=force)
-            request, sink = tool.request, tool.sink(sink)
-        answer, paused = await self._ask(request, sink, asker)
-        for number in range(1, self._max_continuations + 1):
-            if not paused or not _has_room(asker, answer.usage):
-                break
-            more, paused = await self._ask(_continued(request, answer, number), sink, asker)
-            answer = _joined(answer, more)
-        answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
-        return answer if tool is None else tool.answer(answer)
+        try:
+            return await self._stream(request, sink)
+        except ProviderError as error:
+            self._secrets.hide(error)
+            raise
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Send a request and return the complete response.
@@ -194,8 +200,13 @@ class AnthropicMessages:
         """
         reading = Reading(endpoint=self._name)
         body = encode_count(request, self._options, self._name)
-        await reading.fetch(self._exchange, HttpRequest(self._count_url, self._headers, body))
-        return _count_of(reading.document(), endpoint=self._name)
+        try:
+            await reading.fetch(self._exchange, HttpRequest(self._count_url, self._headers, body))
+            return _count_of(reading.document(), endpoint=self._name)
+        except ProviderError as error:
+            explain_unknown_path(error, self._count_url)
+            self._secrets.hide(error)
+            raise
 
     def statistics(self) -> ExchangeStatistics:
         """Return statistics of the exchange, which may be the caller's own."""
@@ -205,6 +216,23 @@ class AnthropicMessages:
         """Close the connections, unless the caller passed the exchange; idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
+
+    async def _stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
+        # The sink of the output tool supports neither deadlines nor budgets.
+        asker = sink
+        tool: OutputTool | None = None
+        if request.output is not None:
+            force = not _thinks(request)
+            tool = OutputTool.of(request, request.output, force=force)
+            request, sink = tool.request, tool.sink(sink)
+        answer, paused = await self._ask(request, sink, asker)
+        for number in range(1, self._max_continuations + 1):
+            if not paused or not _has_room(asker, answer.usage):
+                break
+            more, paused = await self._ask(_continued(request, answer, number), sink, asker)
+            answer = _joined(answer, more)
+        answer = marked(answer, Origin(PROVIDER, self._name, request.settings.model))
+        return answer if tool is None else tool.answer(answer)
 
     async def _ask(
         self, request: ModelRequest, sink: ModelSink, asker: ModelSink
@@ -218,6 +246,8 @@ class AnthropicMessages:
                 request,
                 endpoint=self._name,
                 content_type=content_type,
+                limits=self._limits,
+                redact=self._secrets.redact,
                 # A paused response is not complete: deadlines still apply to it.
                 on_told_end=lambda ends: grace.told(ends, whole=not made.paused),
             )
@@ -225,9 +255,13 @@ class AnthropicMessages:
 
         reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
         headers = keyed_headers(self._headers, request)
-        await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
-        read = reading.whole()
-        answer = read.finish()
+        try:
+            await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
+            read = reading.whole()
+            answer = read.finish()
+        except ProviderError as error:
+            explain_unknown_path(error, self._url)
+            raise
         # With open calls of client-side tools, the endpoint waits for their results instead.
         calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in answer.blocks)
         return answer, read.paused and not calls
@@ -279,6 +313,7 @@ def _joined(answer: ModelCompleted, more: ModelCompleted) -> ModelCompleted:
         more,
         blocks=(*answer.blocks, *more.blocks),
         usage=answer.usage + more.usage,
+        damaged_lines=answer.damaged_lines + more.damaged_lines,
         model=more.model or answer.model,
     )
 

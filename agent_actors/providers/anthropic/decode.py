@@ -15,10 +15,11 @@ responses, and endpoints would always refuse a history with the signatures of bo
 
 Token counts are totals so far and never decrease. The higher of two counts is used, because
 endpoints send zeros for unknown counts. Anthropic counts cached input tokens separately from the
-other input tokens.
+other input tokens. A response with several sampling steps has a list of them (`iterations`). The
+totals leave out some of these steps, for example a compaction, although all of them are billed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
 from agent_actors.domain.blocks import (
@@ -60,8 +61,10 @@ from agent_actors.providers.damage import (
     NOT_JSON,
     DamagedLines,
     damage_of,
+    unchanged,
 )
-from agent_actors.providers.refusals import REFUSAL_WORDS
+from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
+from agent_actors.providers.foreign_body import api_of_text
 from agent_actors.providers.token_counts import count_in
 from agent_actors.providers.wire_json import NotJsonError
 
@@ -71,6 +74,8 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "tool_use": "tool_calls",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
+    "pause_turn": "paused",
+    "compaction": "paused",
     # Reasons of other protocols, from gateways that translate only partially.
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -78,14 +83,19 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "length": "length",
     **REFUSAL_WORDS,
 }
-_PAUSED: Final = "pause_turn"
+_PAUSES: Final = frozenset({"pause_turn", "compaction"})
+"""Reasons after which the endpoint expects a new request with the response so far. After
+`compaction`, the response so far is only a summary of the conversation.
+"""
 _NO_REASON: Final = frozenset({"", "null", "none"})
 """Values for "not finished yet", in addition to an absent field and JSON's null."""
 
 _WEIGHT: Final[Mapping[FinishReason, int]] = {
+    "unmarked": 0,
     "unknown": 1,
     "stop": 2,
     "tool_calls": 2,
+    "paused": 2,
     "length": 3,
     "refused": 4,
     "refusal": 4,
@@ -97,13 +107,16 @@ _WEIGHT: Final[Mapping[FinishReason, int]] = {
 _CUT: Final[Mapping[FinishReason, str]] = {
     "length": "the response was cut off at its token limit",
 }
-_BROKEN: Final = "the stream broke off"
 
+_INPUT: Final = ("input_tokens", "prompt_tokens")
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
-"""The names of the output token count."""
+"""The names of the counts of input and output tokens."""
 
 _SHOWN_LINE: Final = 200
 """The number of characters of a skipped line in the error of a body without a response."""
+
+_LOOKED_AT: Final = 4
+"""The number of skipped lines that may show that the stream is of another API."""
 
 _EVENTS: Final = frozenset(
     {
@@ -126,6 +139,7 @@ class MessageDecoder:
     Args:
         request: The request.
         endpoint: The name of the endpoint in error messages.
+        redact: Removes credentials from notices.
 
     Attributes:
         model: The model's name from the endpoint; empty until it arrives.
@@ -136,6 +150,7 @@ class MessageDecoder:
         damaged: The lines that could not be read completely.
         skipped: The number of lines that were damaged or of an unknown type.
         first_skipped: The beginning of the first of these lines; empty if there was none.
+        foreign: The name of another API whose events the first lines contain; empty if unknown.
     """
 
     __slots__ = (
@@ -151,13 +166,20 @@ class MessageDecoder:
         "damaged",
         "ended",
         "first_skipped",
+        "foreign",
         "model",
         "paused",
         "response_id",
         "skipped",
     )
 
-    def __init__(self, request: ModelRequest, *, endpoint: str) -> None:
+    def __init__(
+        self,
+        request: ModelRequest,
+        *,
+        endpoint: str,
+        redact: Callable[[str], str] = unchanged,
+    ) -> None:
         self._request = request
         self._endpoint = endpoint
         self._blocks = BlockTable(request)
@@ -173,9 +195,10 @@ class MessageDecoder:
         self.ended: bool = False
         self.paused: bool = False
         self.answered: bool = False
-        self.damaged: DamagedLines = DamagedLines()
+        self.damaged: DamagedLines = DamagedLines(redact)
         self.skipped: int = 0
         self.first_skipped: str = ""
+        self.foreign: str = ""
 
     @property
     def finish_hint(self) -> FinishReason | None:
@@ -222,12 +245,11 @@ class MessageDecoder:
 
     def finish(self) -> ModelCompleted:
         """Return the complete response. Call `flush` first."""
-        broken = self._finish is None and not self.ended
-        cut = _BROKEN if broken else _CUT.get(self._finish or "unknown", "")
+        cut = _CUT.get(self._finish or "unknown", "")
         void = REFUSED_CALL if self._finish in REFUSALS else ""
         if not void and self.damaged.count and self._finish is None:
             void = DAMAGED_CALL
-        blocks = self._blocks.blocks(cut, broken=broken, void=void)
+        blocks = self._blocks.blocks(cut, void=void)
         return ModelCompleted(
             blocks=tuple(blocks),
             finish_reason=_reason(self._finish or "unknown", blocks),
@@ -331,10 +353,13 @@ class MessageDecoder:
 
     def _take_reason(self, word: str | None, details: WireObject | None) -> None:
         self._stop_details = details or self._stop_details
-        word = (word or "").lower()
+        word = plain_word(word or "")
         if word in _NO_REASON:
             return
-        self.paused = word == _PAUSED
+        failure = failure_of(word, endpoint=self._endpoint)
+        if failure is not None:
+            raise failure
+        self.paused = word in _PAUSES
         reason: FinishReason = _FINISH.get(word, "unknown")
         if self._finish is None or _WEIGHT[reason] >= _WEIGHT[self._finish]:
             self._finish = reason
@@ -344,7 +369,7 @@ class MessageDecoder:
         self._usage = usage
         if not raw or not (usage.input_tokens or usage.output_tokens):
             return _NOTHING
-        self._counted = self._counted or count_in(raw, *_OUTPUT) > 0
+        self._counted = self._counted or _billed(raw, *_OUTPUT) > 0
         return (UsageDelta(usage),)
 
     def _whole_usage(self, blocks: Sequence[AssistantBlock]) -> Usage:
@@ -372,6 +397,8 @@ class MessageDecoder:
         line = data if isinstance(data, str) else data.decode("utf-8", "replace")
         self.skipped += 1
         self.first_skipped = self.first_skipped or line[:_SHOWN_LINE]
+        if not self.answered and self.skipped <= _LOOKED_AT:
+            self.foreign = self.foreign or api_of_text(line)
         return line
 
 
@@ -388,31 +415,38 @@ def _type_of(delta: Delta) -> str | None:
 
 def _reason(reason: FinishReason, blocks: Sequence[AssistantBlock]) -> FinishReason:
     calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in blocks)
-    if reason == "stop" and calls:
+    # With open calls of client-side tools, a paused endpoint waits for their results.
+    if reason in {"stop", "paused"} and calls:
         return "tool_calls"
     if reason == "tool_calls" and not calls:
         return "stop"
     return reason
 
 
+def _billed(raw: WireObject, *names: str) -> int:
+    """Return the count of all sampling steps, or the total if that is higher."""
+    steps = raw.get("iterations")
+    found = cast("list[object]", steps) if isinstance(steps, list) else []
+    each = (count_in(cast(WireObject, one), *names) for one in found if isinstance(one, dict))
+    return max(count_in(raw, *names), sum(each))
+
+
 def _higher(so_far: Usage, raw: WireObject | None) -> Usage:
     """Return the counts so far, increased to the new counts where these are higher."""
     if not raw:
         return so_far
-    read = count_in(raw, "cache_read_input_tokens")
-    created = count_in(raw, "cache_creation_input_tokens")
-    read = max(read, so_far.cache_read_tokens)
-    created = max(created, so_far.cache_creation_tokens)
+    read = max(_billed(raw, "cache_read_input_tokens"), so_far.cache_read_tokens)
+    created = max(_billed(raw, "cache_creation_input_tokens"), so_far.cache_creation_tokens)
     # Only uncached input is compared here: another event may report the cached tokens.
     fresh = so_far.input_tokens - so_far.cache_read_tokens - so_far.cache_creation_tokens
-    fresh = max(fresh, count_in(raw, "input_tokens", "prompt_tokens"))
+    fresh = max(fresh, _billed(raw, *_INPUT))
     details = raw.get("output_tokens_details")
     thinking = (
         count_in(cast(WireObject, details), "thinking_tokens") if isinstance(details, dict) else 0
     )
     return Usage(
         input_tokens=fresh + read + created,
-        output_tokens=max(so_far.output_tokens, count_in(raw, *_OUTPUT)),
+        output_tokens=max(so_far.output_tokens, _billed(raw, *_OUTPUT)),
         cache_read_tokens=read,
         cache_creation_tokens=created,
         reasoning_tokens=max(so_far.reasoning_tokens, thinking),

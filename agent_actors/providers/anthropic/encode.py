@@ -10,7 +10,10 @@ these rules:
   empty.
 - Call ids consist of letters, digits, `_` and `-`. Other ids, from another provider, are rewritten
   in the same way in the call and in its result.
+- Images and files come from the user. In a response of another protocol, a label replaces them.
 - Thinking without a signature would be refused, so it is left out.
+- A call of an endpoint's own tool without its result would be refused, so it is left out
+  (`server_tools`).
 
 The `extra` of a block, including `cache_control`, is sent and overrides the fields made here.
 Fields that another endpoint wants back are left out unless they belong to this protocol
@@ -42,6 +45,7 @@ from agent_actors.domain.provenance import Origin
 from agent_actors.protocol.response.text import mend_surrogates
 from agent_actors.providers.anthropic.block_builders import PROVIDER
 from agent_actors.providers.anthropic.media import media_part, result_content
+from agent_actors.providers.anthropic.server_tools import without_torn_server_calls
 
 _Turn: TypeAlias = tuple[str, list[JsonObject]]
 CachePoint: TypeAlias = Literal["system", "tools", "messages"]
@@ -59,7 +63,7 @@ _NOT_COUNTED: Final = frozenset(
 )
 """Fields that a request for a token count must not have."""
 
-_FOREIGN: Final = frozenset({"extra_content", "reasoning_content"})
+_FOREIGN: Final = frozenset({"extra_content", "reasoning_content", "reasoning_details"})
 """Fields that endpoints of other protocols want back; this protocol refuses unknown fields."""
 
 _SHARED: Final = frozenset({"citations", "caller"})
@@ -199,6 +203,7 @@ class _Conversation:
     def turns(self, messages: Iterable[Message]) -> list[_Turn]:
         """Return the turns of the conversation: the role and the parts of each."""
         messages = [message for message in messages if message.role != "system"]
+        messages = without_torn_server_calls(messages)
         answered = {
             block.tool_use_id
             for message in messages
@@ -233,7 +238,10 @@ class _Conversation:
         elif isinstance(block, ToolResultBlock):
             yield self._result(block)
         elif isinstance(block, ImageBlock | FileBlock):
-            yield {**media_part(block), **self._extra(block)}
+            if role == "assistant":  # images are accepted from the user only
+                yield {"type": "text", "text": block.label}
+            else:
+                yield {**media_part(block), **self._extra(block)}
         elif block.provider == PROVIDER:
             yield {**block.data, **self._extra(block)}
 

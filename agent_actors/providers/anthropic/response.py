@@ -8,7 +8,8 @@ none.
 
 A stream should end with `message_stop`. If a finish reason arrived and nothing follows it, the
 parser calls `on_told_end`, and the network reader waits only a short time for more. If the endpoint
-continues the response after its finish reason, the finish reason is not reliable.
+continues the response after its finish reason, the finish reason is not reliable. A stream that
+ends with neither a finish reason nor `message_stop` is incomplete, and `finish` raises an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,18 +19,17 @@ from agent_actors.domain.model import (
     ModelCompleted,
     ModelDelta,
     ModelRequest,
-    NoticeDelta,
     ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderError, ProviderProtocolError
-from agent_actors.protocol.sse import ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.errors import ProviderError
+from agent_actors.protocol.sse import ServerSentEvent, SSELimitError
 from agent_actors.providers.anthropic.decode import MessageDecoder
 from agent_actors.providers.anthropic.stream_error import in_band_text
-from agent_actors.providers.response_body import AnswerBody, Words
-from agent_actors.providers.response_sink import CUT_SHORT
+from agent_actors.providers.damage import unchanged
+from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
 
 _DONE: Final = "[DONE]"
 """Not part of this protocol, but gateways from chat completions sometimes send it."""
@@ -42,6 +42,9 @@ _WORDS: Final = Words(
 )
 
 
+_LIMITS: Final = StreamLimits(provider="AnthropicMessages")
+
+
 class AnswerReader:
     """Parses one response.
 
@@ -49,6 +52,8 @@ class AnswerReader:
         request: The request.
         endpoint: The name of the endpoint in error messages.
         content_type: The content type of the response, for error messages.
+        limits: The limits of an event stream.
+        redact: Removes credentials from notices.
         on_told_end: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
@@ -59,14 +64,17 @@ class AnswerReader:
         *,
         endpoint: str,
         content_type: str = "",
+        limits: StreamLimits = _LIMITS,
+        redact: Callable[[str], str] = unchanged,
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
         # True once the body is known to be an event stream.
         self._streams = False
-        self._message = MessageDecoder(request, endpoint=endpoint)
-        self._sse = SSEDecoder(shows_faults=True)
+        self._message = MessageDecoder(request, endpoint=endpoint, redact=redact)
+        self._limits = limits
+        self._sse = limits.decoder()
         # An error inside the stream. `finish` raises it, after the earlier content was shown.
         self._failure: ProviderError | None = None
         self._on_told_end = on_told_end
@@ -121,9 +129,6 @@ class AnswerReader:
             # blank line.
             self._events(b"\n\n", shown)
         shown += self._message.flush()
-        ended = self._message.ended or self._message.finish_hint is not None
-        if self._streams and self._failure is None and not ended:
-            shown.append(NoticeDelta(CUT_SHORT))
         return shown
 
     def finish(self) -> ModelCompleted:
@@ -131,22 +136,21 @@ class AnswerReader:
 
         Raises:
             ProviderInBandError: The endpoint reported an error in its stream.
-            ProviderProtocolError: The stream is empty, or has neither complete content nor a finish
-                reason.
+            ProviderConnectError: The stream ended before the end of the message.
+            ProviderProtocolError: The stream contains no message.
         """
         if self._failure is not None:
             raise self._failure
+        ended = self._message.ended or self._message.finish_hint is not None
+        if self._message.answered and not ended:
+            raise self._body.cut_off("`message_stop` or a stop reason")
         answer = self._message.finish()
-        if self._message.finish_hint is not None:
-            return answer
-        if any(block.type in {"text", "tool_use"} for block in answer.blocks):
-            return answer
-        if self._message.ended and answer.blocks:
+        if self._message.finish_hint is not None or answer.blocks:
             return answer
         raise self._body.nothing_whole(
-            cut=bool(answer.blocks),
             skipped=self._message.skipped,
             first=self._message.first_skipped,
+            foreign=self._message.foreign,
         )
 
     def _look_for_end(self, shown: Sequence[ModelDelta]) -> None:
@@ -166,8 +170,7 @@ class AnswerReader:
                     break
                 shown += self._take(event)
         except SSELimitError as error:
-            self._failure = ProviderProtocolError(str(error), endpoint=self._endpoint)
-            self._failure.__cause__ = error
+            self._failure = self._limits.exceeded(error, endpoint=self._endpoint)
         except ProviderError as error:
             self._failure = error
 

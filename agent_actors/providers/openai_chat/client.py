@@ -13,21 +13,27 @@ from agent_actors.abc import ByteExchange, ExchangeStatistics, HttpRequest, Mode
 from agent_actors.codec.openai_messages import PROVIDER
 from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.domain.provenance import Origin, marked
-from agent_actors.errors import ProviderStatusError
+from agent_actors.errors import ProviderError, ProviderStatusError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
+from agent_actors.protocol.sse import DEFAULT_MAX_EVENT_BYTES, DEFAULT_MAX_LINE_BYTES
 from agent_actors.providers.base_url import (
     checked_headers,
+    explain_unknown_path,
     keyed_headers,
     shown_url,
     split_base_url,
+    url_with_version,
 )
 from agent_actors.providers.end_of_response import Grace
-from agent_actors.providers.error_body import TEXT_ONLY_HINT, refuses_tools
+from agent_actors.providers.error_body import explain_refused_tools
 from agent_actors.providers.forwarding_sink import DroppingSink
 from agent_actors.providers.openai_chat.encode import encode_request
 from agent_actors.providers.openai_chat.response import AnswerReader
 from agent_actors.providers.openai_chat.structured import ask_for_output
+from agent_actors.providers.response_body import StreamLimits
 from agent_actors.providers.response_sink import AnswerSink
+from agent_actors.providers.secrets import Secrets
+from agent_actors.transport.backends.httpx_exchange import client_headers
 from agent_actors.transport.backends.select import make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
@@ -50,9 +56,12 @@ class OpenAIChat:
         connect_timeout: Seconds to connect, for the exchange created here.
         max_connections: Concurrent requests, for the exchange created here.
         dialect: The requirements and peculiarities of the endpoint.
+        max_line_bytes: The longest accepted line of a response, in bytes.
+        max_event_bytes: The most accepted bytes of data in one event of a response.
 
     Raises:
-        ConfigError: The URL is not http(s), or a header is not printable ASCII.
+        ConfigError: The URL is not http(s), a header is not printable ASCII, or a limit is not
+            positive.
 
     Example:
         ```python
@@ -72,11 +81,20 @@ class OpenAIChat:
         connect_timeout: float = DEFAULT_CONNECT_TIMEOUT,
         max_connections: float = DEFAULT_MAX_CONNECTIONS,
         dialect: ChatDialect = PLAIN,
+        max_line_bytes: int = DEFAULT_MAX_LINE_BYTES,
+        max_event_bytes: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         base = split_base_url(base_url, example="http://localhost:1234/v1")
         self._url = _completions_url(base)
         self._name = shown_url(base)
+        self._url_with_version = url_with_version(base, _PATH)
         self._headers = _headers(api_key, api_key_header, headers or {})
+        self._secrets = Secrets(api_key, {**client_headers(exchange), **self._headers}, base)
+        self._limits = StreamLimits(
+            provider=type(self).__name__,
+            max_line_bytes=max_line_bytes,
+            max_event_bytes=max_event_bytes,
+        )
         self._owns_exchange = exchange is None
         self._exchange: ByteExchange = exchange or make_exchange(
             base_url, connect_timeout=connect_timeout, max_connections=max_connections
@@ -96,29 +114,11 @@ class OpenAIChat:
 
         Cancellation: closes the connection; `sink` keeps the deltas that it received.
         """
-        grace = Grace(sink)
-        asked = ask_for_output(request, sink, self._dialect)
-        request, sink = asked.request, asked.sink
-        body = encode_request(request, self._dialect, self._name)
-
-        def reader(content_type: str) -> AnswerReader:
-            return AnswerReader(
-                request,
-                endpoint=self._name,
-                content_type=content_type,
-                dialect=self._dialect,
-                on_told_end=grace.told,
-            )
-
-        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
-        headers = keyed_headers(self._headers, request)
-        await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
         try:
-            whole = reading.whole()
-        except ProviderStatusError as error:
-            raise _explained(error, request) from None
-        origin = Origin(PROVIDER, self._name, request.settings.model)
-        return marked(asked.answer(whole.finish()), origin)
+            return await self._stream(request, sink)
+        except ProviderError as error:
+            self._secrets.hide(error)
+            raise
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Send a request and return the complete response.
@@ -139,18 +139,35 @@ class OpenAIChat:
         if self._owns_exchange:
             await self._exchange.aclose()
 
+    async def _stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
+        grace = Grace(sink)
+        asked = ask_for_output(request, sink, self._dialect)
+        request, sink = asked.request, asked.sink
+        body = encode_request(request, self._dialect, self._name)
 
-def _explained(error: ProviderStatusError, request: ModelRequest) -> ProviderStatusError:
-    """Return the error, with a hint if the solution is known."""
-    if not (request.tools and refuses_tools(error.status, error.body_message)):
-        return error
-    return ProviderStatusError(
-        endpoint=error.endpoint,
-        status=error.status,
-        body_message=error.body_message,
-        headers=error.headers,
-        hint=TEXT_ONLY_HINT,
-    )
+        def reader(content_type: str) -> AnswerReader:
+            return AnswerReader(
+                request,
+                endpoint=self._name,
+                content_type=content_type,
+                limits=self._limits,
+                redact=self._secrets.redact,
+                dialect=self._dialect,
+                on_told_end=grace.told,
+            )
+
+        reading = AnswerSink(sink, reader, endpoint=self._name, grace=grace)
+        headers = keyed_headers(self._headers, request)
+        try:
+            await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
+            answer = reading.whole().finish()
+        except ProviderError as error:
+            if isinstance(error, ProviderStatusError) and request.tools:
+                explain_refused_tools(error)
+            explain_unknown_path(error, self._url, suggestion=self._url_with_version)
+            raise
+        origin = Origin(PROVIDER, self._name, request.settings.model)
+        return marked(asked.answer(answer), origin)
 
 
 def _completions_url(base: SplitResult) -> str:

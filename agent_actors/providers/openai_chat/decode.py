@@ -4,14 +4,15 @@ This module interprets OpenAI's chunks and common deviations from them, one chun
 assembler combines deltas across chunks. The decoder accepts everything that can be read. It reads
 an invalid field as far as possible. It skips a line that is not JSON, and leaves out a field of a
 wrong type. Such damage is counted and reported, because a part of the response is lost. Errors that
-the endpoint reports are raised.
+the endpoint reports are raised. If a choice reports a failure, also as its finish reason, `failure`
+has the error, so that the content of the same chunk is not lost.
 
 All choices are read as one response, because a request asks for one: some endpoints number the
 parts of a response as if they were choices. The complete `message` of a choice is used only if the
 choice has no `delta`: some endpoints send a growing message alongside the deltas.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
@@ -20,6 +21,7 @@ from agent_actors.domain.model import (
     FinishDelta,
     FinishReason,
     ModelDelta,
+    ProgressDelta,
     StopDetails,
     TextDelta,
     ThinkingDelta,
@@ -30,8 +32,18 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError
 from agent_actors.protocol.response.text import mend_object, mend_surrogates
 from agent_actors.protocol.sse import Fault
-from agent_actors.providers.damage import NOT_A_FIELD, NOT_JSON, DamagedLines, damage_of
+from agent_actors.providers.damage import (
+    NOT_A_FIELD,
+    NOT_JSON,
+    DamagedLines,
+    damage_of,
+    unchanged,
+)
 from agent_actors.providers.error_body import code_of, message_of
+from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
+from agent_actors.providers.foreign_body import api_of_text
+from agent_actors.providers.openai_chat.reasoning_details import ReasoningDetails
+from agent_actors.providers.openai_chat.response_media import ResponseMedia, is_image
 from agent_actors.providers.openai_chat.wire import (
     Choice,
     Chunk,
@@ -44,7 +56,6 @@ from agent_actors.providers.openai_chat.wire import (
     read_chunks,
     read_plain,
 )
-from agent_actors.providers.refusals import REFUSAL_WORDS
 from agent_actors.providers.token_counts import count_in, is_told
 from agent_actors.providers.wire_json import NotJsonError
 
@@ -61,10 +72,15 @@ _FINISH: Final[dict[str, FinishReason]] = {
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "paused",
     **REFUSAL_WORDS,
 }
 _NO_REASON: Final = frozenset({"", "null", "none"})
 """Values for "not finished yet", in addition to an absent field and JSON's null."""
+
+_LOOKED_AT: Final = 4
+"""The number of lines without a choice that may show that the stream is of another API."""
 
 _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
@@ -76,12 +92,17 @@ class ChunkDecoder:
 
     Args:
         endpoint: The name of the endpoint in error messages.
+        redact: Removes credentials from notices.
 
     Attributes:
         model: The model's name from the endpoint; empty until it arrives.
         response_id: The endpoint's id of the response; empty until it arrives.
         damaged: The lines that could not be read completely.
+        details: The `reasoning_details` of the response.
+        media: The images and the audio of the response.
         answered: True once a choice arrived.
+        failure: The failure that a choice reported; None if there is none.
+        foreign: The name of another API whose events the first lines contain; empty if unknown.
         summed_up: True if the last line had token counts without a choice.
         plain: The field to which the last line added text, if it did nothing else. The next line
             almost always does the same. None if the line did more, or while `model` or
@@ -91,28 +112,45 @@ class ChunkDecoder:
     __slots__ = (
         "_endpoint",
         "_filtered",
+        "_looked_at",
         "_prose",
         "_refusal",
+        "_rich",
+        "_thinks",
         "answered",
         "damaged",
+        "details",
+        "failure",
+        "foreign",
+        "media",
         "model",
         "plain",
         "response_id",
         "summed_up",
     )
 
-    def __init__(self, *, endpoint: str) -> None:
+    def __init__(self, *, endpoint: str, redact: Callable[[str], str] = unchanged) -> None:
         self._endpoint = endpoint
         # The text of a refusal so far, and the results of a content filter.
         self._refusal: list[str] = []
         self._filtered: JsonObject = {}
+        # True once thinking arrived in a field of its own; `reasoning_details` repeat it then.
+        self._thinks = False
+        # True if the last line had more than text: details of thinking, images or audio.
+        self._rich = False
+        self.details: ReasoningDetails = ReasoningDetails()
+        self.media: ResponseMedia = ResponseMedia()
         # The field of the last text or thinking.
         self._prose: PlainField = "content"
         self.plain: PlainField | None = None
         self.model: str = ""
         self.response_id: str = ""
-        self.damaged: DamagedLines = DamagedLines()
+        self.damaged: DamagedLines = DamagedLines(redact)
+        # The number of lines without a choice whose API was looked for.
+        self._looked_at = 0
+        self.foreign: str = ""
         self.answered: bool = False
+        self.failure: ProviderInBandError | None = None
         self.summed_up: bool = False
 
     def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
@@ -153,10 +191,14 @@ class ChunkDecoder:
         except NotJsonError:
             return self._skip(NOT_JSON, data)
         deltas: list[ModelDelta] = []
-        self.summed_up = False
+        self.summed_up = self._rich = False
         for chunk in chunks:
             self._take(chunk, deltas)
+        if not self.answered and self._looked_at < _LOOKED_AT:
+            self._looked_at += 1
+            self.foreign = self.foreign or api_of_text(data)
         prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
+        prose = prose and not self._rich
         self.plain = self._prose if prose and self.model and self.response_id else None
         what = damage_of(lost, fault)
         return [*deltas, *self._skip(what, data)] if what else deltas
@@ -169,39 +211,65 @@ class ChunkDecoder:
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
         if chunk.error:
             raise self._in_band(chunk.error)
-        if chunk.choices is None and (chunk.message or chunk.detail):
+        # A message with a role is a response of another API.
+        said = isinstance(chunk.message, dict) and "role" in chunk.message
+        if chunk.choices is None and not said and (chunk.message or chunk.detail):
             raise self._in_band(chunk.message or chunk.detail)
         self.model = self.model or chunk.model or ""
         self.response_id = self.response_id or chunk.id or ""
         self.answered = self.answered or bool(chunk.choices)
         for choice in chunk.choices or ():
             self._take_choice(choice, deltas)
-        if chunk.usage:
-            counted = list(_usage(chunk.usage))
+        groq = chunk.x_groq or {}
+        counts = chunk.usage or groq.get("usage")
+        if isinstance(counts, dict):
+            counted = list(_usage(cast(WireObject, counts)))
             deltas += counted
             self.summed_up = bool(counted) and not chunk.choices
+        if groq.get("error"):
+            self._fail(self._in_band(groq["error"], "x_groq.error"))
 
-    def _in_band(self, error: object) -> ProviderInBandError:
+    def _fail(self, failure: ProviderInBandError | None) -> None:
+        """Record the first failure that a choice reports."""
+        self.failure = self.failure or failure
+
+    def _in_band(self, error: object, code: str = "") -> ProviderInBandError:
+        """Return the exception for an error.
+
+        Args:
+            error: The error, in any shape.
+            code: The code of an error without a code of its own.
+        """
         value = cast(JsonValue, error)
         return ProviderInBandError(
             mend_surrogates(message_of(value))
             or "the endpoint reported an error without a message",
             endpoint=self._endpoint,
-            code=mend_surrogates(code_of(value)),
+            code=mend_surrogates(code_of(value)) or code,
         )
 
     def _take_choice(self, choice: Choice, deltas: list[ModelDelta]) -> None:
         delta = choice.message if choice.delta is None else choice.delta
         if delta is not None:
-            self._take_delta(delta, deltas)
-        if choice.finish_reason:
-            word = choice.finish_reason.lower()
-            if word not in _NO_REASON:
-                deltas.append(FinishDelta(_FINISH.get(word, "unknown")))
+            self._take_delta(delta, deltas, whole=choice.delta is None)
+        word = plain_word(choice.finish_reason or "")
+        if choice.error:
+            self._fail(self._in_band(choice.error, word))
+        if word not in _NO_REASON:
+            self._fail(failure_of(word, endpoint=self._endpoint))
+            deltas.append(FinishDelta(_FINISH.get(word, "unknown")))
         if choice.content_filter_results:
             self._take_filter(choice.content_filter_results, deltas)
         if choice.usage:
             deltas.extend(_usage(choice.usage))
+
+    def _take_details(
+        self, details: list[object], deltas: list[ModelDelta], *, whole: bool
+    ) -> None:
+        self._rich = True
+        text = self.details.add(details, whole=whole)
+        if not self._thinks:
+            deltas.append(ThinkingDelta(text) if text else ProgressDelta())
 
     def _take_filter(self, results: WireObject, deltas: list[ModelDelta]) -> None:
         """Read the results of a content filter; only results with `filtered` matter."""
@@ -214,17 +282,26 @@ class ChunkDecoder:
             self._filtered.update(found)
             deltas.append(FinishDelta("content_filter"))
 
-    def _take_delta(self, delta: Delta, deltas: list[ModelDelta]) -> None:
+    def _take_delta(self, delta: Delta, deltas: list[ModelDelta], *, whole: bool) -> None:
         if delta.reasoning_content or delta.reasoning:
             # The old and the new name of the same field: they are never both used.
             self._prose = "reasoning_content" if delta.reasoning_content else "reasoning"
             deltas.extend(_thoughts(delta.reasoning_content or delta.reasoning))
+            self._thinks = True
+        if delta.reasoning_details:
+            self._take_details(delta.reasoning_details, deltas, whole=whole)
         if delta.content:
             if isinstance(delta.content, str):
                 self._prose = "content"
                 deltas.append(TextDelta(delta.content))
             else:
-                deltas.extend(_parts(delta.content))
+                deltas.extend(_parts(delta.content, self.media))
+        if delta.images:
+            self._rich = True
+            deltas.extend(self.media.add_images(delta.images))
+        if delta.audio:
+            self._rich = True
+            deltas.extend(self.media.add_audio(cast(JsonObject, delta.audio)))
         if delta.refusal:
             deltas.append(TextDelta(delta.refusal))
             if not self._refusal:
@@ -270,8 +347,8 @@ def _thoughts(content: Content) -> Iterator[ModelDelta]:
                 yield ThinkingDelta(text, seal)
 
 
-def _parts(content: list[object] | WireObject) -> Iterator[ModelDelta]:
-    """Decode content in parts: text and thinking; parts of other types are not shown."""
+def _parts(content: list[object] | WireObject, media: ResponseMedia) -> Iterator[ModelDelta]:
+    """Decode content in parts: text, thinking and images; other parts are not shown."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str) and part:
             yield TextDelta(part)
@@ -279,6 +356,8 @@ def _parts(content: list[object] | WireObject) -> Iterator[ModelDelta]:
             found = cast(JsonObject, part)
             if found.get("type") in {"thinking", "reasoning"}:
                 yield from _thoughts([found])
+            elif is_image(found):
+                yield from media.add_images([found])
             elif text := _text_of(found):
                 yield TextDelta(text)
 

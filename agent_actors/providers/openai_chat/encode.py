@@ -40,6 +40,7 @@ from agent_actors.providers.openai_chat.media import (
     result_text,
 )
 from agent_actors.providers.openai_chat.plain_text_tools import in_text_only
+from agent_actors.providers.openai_chat.reasoning_details import BOUND
 from agent_actors.providers.openai_chat.tool_call_ids import short_call_id
 
 _HEAVY: Final = b"media"
@@ -212,7 +213,7 @@ def _assistant(
                 made = _call(block, block.name or _UNNAMED, "{}", dialect)
                 calls.append({**made, **asked.owed(block)})
         else:
-            echo.update(asked.owed(block))
+            echo.update(asked.owed(block, bound=BOUND))
             if isinstance(block, ThinkingBlock):
                 thoughts += block.thinking
             elif is_part(block):

@@ -24,6 +24,7 @@ from agent_actors.domain.model import ModelRequest
 from agent_actors.domain.provenance import MarkedBlock, Origin
 from agent_actors.protocol.response.arguments import dump_object
 from agent_actors.providers.openai_chat.media import result_text
+from agent_actors.providers.openai_chat.reasoning_details import BOUND
 
 _BETWEEN: Final = "\n\n"
 
@@ -73,7 +74,7 @@ def _in_words(block: ContentBlock, names: dict[str, str]) -> ContentBlock:
 
 def _own(block: ContentBlock, asked: Origin) -> ContentBlock:
     if isinstance(block, MarkedBlock) and block.origin:
-        return attrs.evolve(block, extra=asked.owed(block), origin="")
+        return attrs.evolve(block, extra=asked.owed(block, bound=BOUND), origin="")
     return block
 
 

@@ -16,7 +16,8 @@ that case the parser derives the end from other signs. A chunk with only token c
 reason is the last chunk of the protocol. After a finish reason alone, the parser calls
 `on_told_end`, and the network reader waits only a short time for more. If the endpoint continues
 after its finish reason, the finish reason is not reliable, and the parser waits for the end as for
-any other endpoint.
+any other endpoint. Some endpoints mark no end at all. A body that ends without an end mark is
+therefore a response if any part of it is complete, with the finish reason `unmarked`.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +25,13 @@ from typing import Final, Literal
 
 import attrs
 
+from agent_actors.domain.blocks import ThinkingBlock
 from agent_actors.domain.model import (
     ModelCompleted,
     ModelDelta,
     ModelRequest,
     NoticeDelta,
+    ProgressDelta,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -38,10 +41,12 @@ from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.harmony import HarmonyCalls
 from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
-from agent_actors.protocol.sse import Fault, ServerSentEvent, SSEDecoder, SSELimitError
+from agent_actors.protocol.sse import Fault, ServerSentEvent, SSELimitError
+from agent_actors.providers.damage import unchanged
 from agent_actors.providers.error_body import code_of, message_of
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
-from agent_actors.providers.response_body import AnswerBody, Words
+from agent_actors.providers.openai_chat.reasoning_details import FIELD
+from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
 from agent_actors.providers.response_sink import CUT_SHORT
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
@@ -52,8 +57,15 @@ _WORDS: Final = Words(
 
 _ERROR_FIELD: Final = b"error:"
 
-_CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta)
+_ONLY_AUDIO: Final = (
+    "the response consists of audio without a transcript, which cannot be shown; request text"
+)
+
+_CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta, ProgressDelta)
 """Deltas that continue a response."""
+
+
+_LIMITS: Final = StreamLimits(provider="OpenAIChat")
 
 
 class AnswerReader:
@@ -64,6 +76,8 @@ class AnswerReader:
         endpoint: The name of the endpoint in error messages.
         content_type: The content type of the response, for error messages.
         dialect: The peculiarities of the endpoint.
+        limits: The limits of an event stream.
+        redact: Removes credentials from notices.
         on_told_end: Called with True when the finish reason arrived but the end of the stream did
             not; called with False if more content follows the finish reason.
     """
@@ -75,6 +89,8 @@ class AnswerReader:
         endpoint: str,
         content_type: str = "",
         dialect: ChatDialect = PLAIN,
+        limits: StreamLimits = _LIMITS,
+        redact: Callable[[str], str] = unchanged,
         on_told_end: Callable[[bool], None] | None = None,
     ) -> None:
         self._endpoint = endpoint
@@ -84,8 +100,9 @@ class AnswerReader:
         self._assembler = Assembler.for_request(
             request, cumulative=dialect.cumulative, text_calls=_text_calls(request, dialect)
         )
-        self._chunks = ChunkDecoder(endpoint=endpoint)
-        self._sse = SSEDecoder(shows_faults=True)
+        self._chunks = ChunkDecoder(endpoint=endpoint, redact=redact)
+        self._limits = limits
+        self._sse = limits.decoder()
         self._fields = _ErrorFields()
         self._done = False
         self._failure: ProviderError | None = None
@@ -100,7 +117,7 @@ class AnswerReader:
     @property
     def size(self) -> int:
         """The number of characters of the response so far."""
-        return self._assembler.size
+        return self._assembler.size + self._chunks.details.size + self._chunks.media.size
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         """Parse the data of one read; return the deltas to show.
@@ -133,7 +150,7 @@ class AnswerReader:
         """
         shown: list[ModelDelta] = []
         kind = self._body.kind
-        if kind == "page" or (kind == "document" and not self._document(shown)):
+        if kind in {"page", "binary"} or (kind == "document" and not self._document(shown)):
             raise self._body.no_answer()
         if self._streams and not self._done:
             # Include the last event, which the standard would drop: some streams end without a
@@ -158,8 +175,9 @@ class AnswerReader:
 
         Raises:
             ProviderInBandError: The endpoint reported an error in its stream.
-            ProviderProtocolError: The stream is empty, or has neither complete content nor a finish
-                reason.
+            ProviderConnectError: The stream ended without an end mark, and before any part of the
+                response was complete.
+            ProviderProtocolError: The stream contains no response.
         """
         if self._failure is not None:
             raise self._failure
@@ -173,17 +191,43 @@ class AnswerReader:
             answer = attrs.evolve(
                 answer, stop_details=details, damaged_lines=self._chunks.damaged.count
             )
+        answer = self._with_details(self._with_images(answer))
         if self._assembler.finish_hint is not None:
+            if not answer.blocks and self._chunks.media.has_audio:
+                raise ProviderProtocolError(_ONLY_AUDIO, endpoint=self._endpoint)
             return answer
-        if any(b.type in ("text", "tool_use") for b in answer.blocks) or (
+        if any(b.type in ("text", "tool_use", "image") for b in answer.blocks) or (
             self._ended and answer.blocks
         ):
             return answer
+        if answer.blocks:
+            raise self._body.cut_off("`[DONE]` or a finish reason")
         raise self._body.nothing_whole(
-            cut=bool(answer.blocks),
             skipped=self._chunks.damaged.count,
             first=self._chunks.damaged.first,
+            foreign=self._chunks.foreign,
         )
+
+    def _with_images(self, answer: ModelCompleted) -> ModelCompleted:
+        images = self._chunks.media.images
+        return attrs.evolve(answer, blocks=(*answer.blocks, *images)) if images else answer
+
+    def _with_details(self, answer: ModelCompleted) -> ModelCompleted:
+        """Return the response with the details of its thinking, in the first thinking block.
+
+        Incomplete details would be refused, so they are left out if anything may be lost.
+        """
+        details = self._chunks.details.whole()
+        if not details or answer.damaged_lines or answer.finish_reason == "unmarked":
+            return answer
+        blocks = list(answer.blocks)
+        at = next((n for n, b in enumerate(blocks) if isinstance(b, ThinkingBlock)), None)
+        if at is None:  # the details have no text, for example because they are encrypted
+            at = 0
+            blocks.insert(at, ThinkingBlock(""))
+        first = blocks[at]
+        blocks[at] = attrs.evolve(first, extra={**first.extra, FIELD: details})
+        return attrs.evolve(answer, blocks=tuple(blocks))
 
     def _fail(self, error: ProviderError) -> None:
         """End the stream with an error, which `finish` raises."""
@@ -201,7 +245,7 @@ class AnswerReader:
         try:
             events = self._sse.feed(data)
         except SSELimitError as error:
-            raise ProviderProtocolError(str(error), endpoint=self._endpoint) from error
+            raise self._limits.exceeded(error, endpoint=self._endpoint) from error
         for event in events:
             if self._done:
                 break
@@ -257,6 +301,8 @@ class AnswerReader:
             shown += self._assembler.feed(delta)
         if self._chunks.damaged.count > damaged:
             shown += self._assembler.damage()
+        if self._chunks.failure is not None:
+            raise self._chunks.failure
         return deltas
 
     def _look_for_end(self, deltas: Sequence[ModelDelta]) -> None:

@@ -43,6 +43,9 @@ class Delta(msgspec.Struct):
     content: Content = None
     reasoning_content: Content = None
     reasoning: Content = None
+    reasoning_details: list[object] | None = None
+    images: list[object] | None = None
+    audio: WireObject | None = None
     refusal: str | None = None
     tool_calls: list[ToolCall] | None = None
     function_call: Function | None = None
@@ -57,6 +60,7 @@ class Choice(msgspec.Struct):
     finish_reason: str | None = None
     usage: WireObject | None = None
     content_filter_results: WireObject | None = None
+    error: object = None
 
 
 class Chunk(msgspec.Struct):
@@ -66,6 +70,8 @@ class Chunk(msgspec.Struct):
     model: str | None = None
     choices: list[Choice] | None = None
     usage: WireObject | None = None
+    # Groq's own fields: token counts, and the reason why it stopped a stream early.
+    x_groq: WireObject | None = None
     # If the endpoint failed, any of these fields may be the only one.
     error: object = None
     message: object = None
@@ -76,7 +82,7 @@ class Chunk(msgspec.Struct):
 # other fields must be empty. If another field has content, decoding fails, and the chunk is parsed
 # as any other chunk. The decoder therefore need not check these fields.
 _No: TypeAlias = Literal[""] | None
-_NoCalls: TypeAlias = Annotated[list[object], msgspec.Meta(max_length=0)] | None
+_NoItems: TypeAlias = Annotated[list[object], msgspec.Meta(max_length=0)] | None
 
 
 class _PlainText(msgspec.Struct, gc=False):
@@ -84,7 +90,10 @@ class _PlainText(msgspec.Struct, gc=False):
     reasoning_content: _No = None
     reasoning: _No = None
     refusal: _No = None
-    tool_calls: _NoCalls = None
+    reasoning_details: _NoItems = None
+    images: _NoItems = None
+    audio: None = None
+    tool_calls: _NoItems = None
     function_call: None = None
     extra_content: None = None
 
@@ -94,7 +103,10 @@ class _PlainThought(msgspec.Struct, gc=False):
     reasoning: str | None = None  # the same thinking under its other name
     content: _No = None
     refusal: _No = None
-    tool_calls: _NoCalls = None
+    reasoning_details: _NoItems = None
+    images: _NoItems = None
+    audio: None = None
+    tool_calls: _NoItems = None
     function_call: None = None
     extra_content: None = None
 
@@ -104,7 +116,10 @@ class _PlainReasoning(msgspec.Struct, gc=False):
     reasoning_content: _No = None
     content: _No = None
     refusal: _No = None
-    tool_calls: _NoCalls = None
+    reasoning_details: _NoItems = None
+    images: _NoItems = None
+    audio: None = None
+    tool_calls: _NoItems = None
     function_call: None = None
     extra_content: None = None
 
@@ -117,11 +132,13 @@ class _PlainChoice(msgspec.Struct, Generic[D], gc=False):
     finish_reason: _No = None
     usage: None = None
     content_filter_results: None = None
+    error: None = None
 
 
 class _PlainChunk(msgspec.Struct, Generic[D], gc=False):
     choices: tuple[_PlainChoice[D]]
     usage: None = None
+    x_groq: None = None
     error: None = None
 
 
@@ -206,6 +223,7 @@ class _ByHand:
             if "choices" in raw
             else None,
             usage=_object(raw, "usage"),
+            x_groq=_object(raw, "x_groq"),
             error=raw.get("error"),
             message=raw.get("message"),
             detail=raw.get("detail"),
@@ -230,6 +248,7 @@ class _ByHand:
             finish_reason=self._text(raw, "finish_reason"),
             usage=_object(raw, "usage"),
             content_filter_results=_object(raw, "content_filter_results"),
+            error=raw.get("error"),
         )
 
     def _delta(self, raw: WireObject) -> Delta:
@@ -238,6 +257,9 @@ class _ByHand:
             content=self._content(raw, "content"),
             reasoning_content=self._content(raw, "reasoning_content"),
             reasoning=self._content(raw, "reasoning"),
+            reasoning_details=self._list(raw, "reasoning_details"),
+            images=self._list(raw, "images"),
+            audio=self._object(raw, "audio"),
             refusal=self._text(raw, "refusal"),
             tool_calls=[
                 self._tool_call(item) for item in self.objects(raw.get("tool_calls"), "tool_calls")
@@ -279,6 +301,12 @@ class _ByHand:
 
     def _object(self, raw: WireObject, key: str) -> WireObject | None:
         found = _object(raw, key)
+        self._check(raw, key, found)
+        return found
+
+    def _list(self, raw: WireObject, key: str) -> list[object] | None:
+        value = raw.get(key)
+        found = cast("list[object]", value) if isinstance(value, list) else None
         self._check(raw, key, found)
         return found
 

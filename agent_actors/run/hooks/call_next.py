@@ -14,6 +14,7 @@ from typing import Generic, TypeVar, cast
 from agent_actors.errors import HookError
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import BoundHook
+from agent_actors.kernel.pausable_deadline import PausableDeadline
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -25,11 +26,18 @@ class CallNext(Generic[A, T]):
     Args:
         hook: The hook that wraps the step.
         step: Carries out the step.
+        clock: The deadline of the hook, which is paused during the step; None: the step counts.
     """
 
-    def __init__(self, hook: BoundHook, step: Callable[[A], Awaitable[T]]) -> None:
+    def __init__(
+        self,
+        hook: BoundHook,
+        step: Callable[[A], Awaitable[T]],
+        clock: PausableDeadline | None = None,
+    ) -> None:
         self._hook = hook
         self._step = step
+        self._clock = clock
         self._one_by_one = hook.phase is Phase.WRAP_MODEL_CALL
         self._under_way = False
         self._ended = False
@@ -49,6 +57,8 @@ class CallNext(Generic[A, T]):
         if self._one_by_one and (self._under_way or self._ended):
             raise self._refusal()
         self._under_way = True
+        if self._clock is not None:
+            self._clock.begin()
         try:
             outcome = await self._step(argument)
         except BaseException as error:
@@ -56,6 +66,8 @@ class CallNext(Generic[A, T]):
             raise
         finally:
             self._under_way = False
+            if self._clock is not None:
+                self._clock.end()
         self._outcomes.append(outcome)
         return outcome
 

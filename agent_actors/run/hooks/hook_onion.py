@@ -4,6 +4,7 @@ The first registered hook is the outermost. `run_hooks.py` and the driver define
 decision on the run.
 """
 
+import logging
 import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -31,22 +32,28 @@ from agent_actors.hooks.events import PhaseEvent, PostToolUseEvent, PreToolUseEv
 from agent_actors.hooks.hook import ModelCall, ToolCall
 from agent_actors.hooks.phases import Phase
 from agent_actors.hooks.registry import BoundHook, HookChain
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.interrupts import (
     TakeInterrupt,
     await_unprotected,
     call_unprotected,
     raise_interrupt,
 )
+from agent_actors.kernel.pausable_deadline import PausableDeadline
 from agent_actors.run.hooks.call_next import CallNext
 from agent_actors.run.hooks.hook_host import HookHost
 from agent_actors.run.hooks.response_validation import validate_response
 from agent_actors.tools import Tool
-from agent_actors.tools.output import ToolOutput, to_output
+from agent_actors.tools.output import ToolOutput, converts_fast, to_output
 from agent_actors.tools.protocol import as_tool
+
+_LOG: Final = logging.getLogger(__name__)
 
 # Seconds that one call of a hook may take.
 HOOK_TIMEOUT: Final = 60.0
+
+# Threads that convert results must not wait for the threads of tools.
+_UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 # The recorded action for a rewrite that has no effect in the phase of the hook.
 _IGNORED: Final = {
@@ -228,7 +235,8 @@ class HookOnion:
         """
         if not self._chain.row(Phase.AFTER_TOOL):
             return output
-        shown = copy_json(output.content)  # a change that a hook makes in place has no effect
+        # A change that a hook makes in place has no effect.
+        shown = await _off_loop(output, partial(copy_json, output.content))
         event, _ = await self.decide(
             PostToolUseEvent(
                 session_id=self._context.run.session_id,
@@ -265,6 +273,9 @@ class HookOnion:
     async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelCompleted:
         """Make a model call inside the hooks that wrap it, the first registered hook outermost.
 
+        The timeout bounds the own time of a hook. Time that passes inside `call_next` counts only
+        against a deadline of the hook's own.
+
         Raises:
             HookError: As for `decide`. Errors of the call itself pass through if the hooks let
                 them.
@@ -274,7 +285,7 @@ class HookOnion:
         return await step(request)
 
     async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
-        """Call a tool's handler inside the hooks that wrap the call.
+        """Call a tool's handler inside the hooks that wrap the call; timeouts as for model calls.
 
         Raises:
             HookError: As for `decide`. Errors of the handler pass through if the hooks let them.
@@ -337,12 +348,14 @@ class HookOnion:
         try:
             with trio.move_on_after(timeout) as scope:
                 return await await_unprotected(hook.call, *arguments)
-        except (HookError, trio.Cancelled):
+        except HookError:
             raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             raise self._raised(hook, error) from error
         assert scope.cancelled_caught
-        raise HookError(f"did not decide within {timeout:g} s", hook=hook.name, phase=hook.phase)
+        raise _too_late(hook, f"did not decide within {timeout:g} s")
 
     async def _wrapped(
         self,
@@ -354,31 +367,37 @@ class HookOnion:
         context = self._context
         if isinstance(argument, ToolUseBlock):
             context = attrs.evolve(context, call_id=argument.id)
-        call_next = CallNext(hook, partial(_asked, hook, step, type(argument)))
+        scope = trio.CancelScope()
+        # The agent's timeout bounds the hook's own time. A hook with its own deadline has chosen a
+        # deadline for the step, too.
+        clock = PausableDeadline(scope) if hook.deadline is None else None
+        call_next = CallNext(hook, partial(_asked, hook, step, type(argument)), clock)
         started = trio.current_time()
-        timeout = math.inf if hook.deadline is None else hook.deadline
+        timeout = self._timeout if hook.deadline is None else hook.deadline
         found: object = None
         try:
-            with trio.move_on_after(timeout) as scope:
+            with scope:
+                scope.deadline = started + timeout
                 found = await await_unprotected(hook.call, argument, call_next, context)
-        except (HookError, trio.Cancelled):
+        except HookError:
             raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             if call_next.raised(error):
                 raise  # the error of the step, which the hook let pass
             raise call_next.refusal_in(error) or self._raised(hook, error) from error
         finally:
             call_next.end()
         if scope.cancelled_caught:
-            raise HookError(
-                f"did not finish within {timeout:g} s", hook=hook.name, phase=hook.phase
-            )
+            raise _too_late(hook, f"did not finish within {timeout:g} s")
         if not isinstance(found, kind):
             raise _wrong(hook, found, f"a {kind.__name__}")
         replaced = not call_next.gave(found)
         if replaced:
             self._record(hook, "replace", started)
-        return _sound(hook, found, replaced=replaced)
+        sound = partial(_sound, hook, found, replaced=replaced)
+        return await _off_loop(found, sound) if isinstance(found, ToolOutput) else sound()
 
     def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
         run = self._context.run
@@ -407,12 +426,19 @@ class HookOnion:
         rest = self._take_interrupt(error)
         if rest is None:
             return HookError("was interrupted by Ctrl-C", hook=hook.name, phase=hook.phase)
-        return find_exit_request(rest) or HookError(
-            f"raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase
-        )
+        exit_request = find_exit_request(rest)
+        if exit_request is not None:
+            return exit_request
+        _LOG.warning("hook %s raised in %s", hook.name, hook.phase, exc_info=rest)
+        return HookError(f"raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase)
 
     def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
         self._context.host.note(_draft(hook, action, started, reason))
+
+
+def _too_late(hook: BoundHook, reason: str) -> HookError:
+    _LOG.warning("hook %s %s in %s", hook.name, reason, hook.phase)
+    return HookError(reason, hook=hook.name, phase=hook.phase)
 
 
 def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBuilder:
@@ -451,6 +477,13 @@ def _asked(
             phase=hook.phase,
         )
     return step(argument)
+
+
+async def _off_loop(output: ToolOutput, work: Callable[[], T]) -> T:
+    """Call a function that copies or converts an output; in a thread if the output is large."""
+    if converts_fast(output):
+        return work()
+    return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
 
 
 def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:

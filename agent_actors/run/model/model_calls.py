@@ -8,12 +8,14 @@ A run that switched to a fallback model stays with that model. Otherwise the fir
 each turn.
 """
 
+import logging
 from functools import partial
+from typing import Final
 
 import attrs
 import trio
 
-from agent_actors.actors.model_stream import ModelStream, Try
+from agent_actors.actors.model_stream import ModelStream, Try, describe_failure
 from agent_actors.context.sending import messages_to_send
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, EventBuilder
 from agent_actors.domain.model import ModelCompleted, ModelRequest, ToolSpec
@@ -27,6 +29,8 @@ from agent_actors.run.hooks.run_hooks import HookBlock
 from agent_actors.run.model.budget import Budget, BudgetExhausted
 from agent_actors.run.output.event_mailbox import RunSink
 from agent_actors.sessions.skills import append_skills_prompt
+
+_LOG: Final = logging.getLogger(__name__)
 
 # The number of refusals, while a call waits its turn, before its pauses grow. In a burst of
 # sessions, few calls are refused more often than this by chance, and they need not wait for
@@ -169,6 +173,7 @@ class ModelCaller:
                 # request.
                 request = attrs.evolve(request, idempotency_key=self._services.ids.new())
                 fallback = self._models[self._model_index]
+                _LOG.debug("model %s takes over from %s", fallback.model, options.model)
                 await self._restart(f"{error}; continuing with {fallback.model}")
                 self._usage.switch_pricing(fallback.prices)
 
@@ -226,8 +231,14 @@ class ModelCaller:
                 verdict = judge(error, now=self._services.wall_clock())
                 pause = self._pause(call, verdict, stream)
                 if pause is None or self._is_used_up(error):
-                    _add_notes(error, call, verdict)
+                    _explain(error, call, verdict, self._policy)
+                    if _LOG.isEnabledFor(logging.DEBUG):
+                        why = describe_failure(error)
+                        _LOG.debug("attempt %d failed (%s), no retry", call.tries, why)
                     raise
+                if _LOG.isEnabledFor(logging.DEBUG):
+                    why = describe_failure(error)
+                    _LOG.debug("attempt %d failed (%s), retry in %.3f s", call.tries, why, pause)
                 await self._restart(str(error))
                 await trio.sleep(pause)
             except Exception as error:
@@ -307,11 +318,17 @@ class ModelCaller:
         )
 
 
-def _add_notes(error: ProviderError, call: _Call, verdict: Verdict) -> None:
+def _explain(error: ProviderError, call: _Call, verdict: Verdict, policy: RetryPolicy) -> None:
+    """Add the number of attempts and the reason why the endpoint's own time is not waited."""
+    now = trio.current_time()
     if call.tries > 1:
-        error.add_note(f"tried {call.tries} times in {trio.current_time() - call.began:.1f} s")
-    if verdict.again and verdict.after is not None and verdict.after > LONGEST_PAUSE:
-        error.add_note(
-            f"the endpoint asks to wait {verdict.after:g} s; more than {LONGEST_PAUSE:g} s is not "
-            "waited"
-        )
+        error.add_note(f"tried {call.tries} times in {now - call.began:.1f} s")
+    if not verdict.again or verdict.after is None:
+        return
+    if verdict.after > LONGEST_PAUSE:
+        limit = f"more than {LONGEST_PAUSE:g} s is not waited"
+    elif call.began + policy.patience - now < verdict.after:
+        limit = f"a call waits at most {policy.patience:g} s in total"
+    else:
+        return
+    error.add_hint(f"the endpoint asks to wait {verdict.after:g} s; {limit}")

@@ -19,7 +19,7 @@ from agent_actors.domain.events import (
     UserMessage,
 )
 from agent_actors.domain.limits import Prices, Spent
-from agent_actors.domain.model import StopDetails
+from agent_actors.domain.model import FinishReason, StopDetails
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.protocol.turn import AnswerEntry, CallEntry, Entry, ResultEntry, UserEntry
@@ -35,6 +35,7 @@ class UsageAccounting:
         model_calls: The number of model calls that were started.
         usage: The tokens of the model calls that have ended, and of abandoned attempts.
         text: The text of the last response.
+        finish_reason: The reason why the last response ended; `unknown` before the first.
         stop_details: The endpoint's explanation, if the last response was refused or filtered.
         damaged_lines: Data lines of all responses that could not be read completely.
         call_records: The events that tools and hooks recorded for open calls.
@@ -44,6 +45,7 @@ class UsageAccounting:
     model_calls: int = 0
     usage: Usage = NO_TOKENS
     text: str = ""
+    finish_reason: FinishReason = "unknown"
     stop_details: StopDetails | None = None
     damaged_lines: int = 0
     call_records: CallRecords = attrs.field(factory=CallRecords, init=False)
@@ -151,6 +153,7 @@ class UsageAccounting:
                 return [partial(UserMessage, text=text, blocks=blocks)]
             case AnswerEntry(answer=answer):
                 self.text = answer.text
+                self.finish_reason = answer.finish_reason
                 self.stop_details = answer.stop_details
                 self.damaged_lines += answer.damaged_lines
                 message: EventBuilder = partial(
@@ -191,5 +194,6 @@ def _result_draft(result: ToolCallResult, *, synthetic: bool) -> EventBuilder:
         started_at=result.started_at,
         completed_at=result.completed_at,
         duration=result.duration,
+        complete_bytes=result.complete_bytes,
         synthetic=synthetic,
     )

@@ -38,6 +38,7 @@ class Journal:
         session: The session; None until it is open.
         hook_events: The hook events that were shown so far.
         end_recorded: True if the end of the run was committed.
+        records_nothing: True if the session refused the run: the last event is shown only.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Journal:
         self.session: OpenSession | None = None
         self.hook_events: list[HookEvent] = []
         self.end_recorded: bool = False
+        self.records_nothing: bool = False
         self._bus = bus
         self._events = events
         self._mailbox = mailbox
@@ -127,7 +129,7 @@ class Journal:
         last: Callable[[Exception | None], EventBuilder],
         failure: Exception | None,
     ) -> Exception | None:
-        """Record the end of the run together with all queued records.
+        """Record the end of the run together with all queued records, and show the last event.
 
         Args:
             builders: Further records.
@@ -142,7 +144,7 @@ class Journal:
         batch = [*self._notes, *self._queue, *builders, last(failure)]
         self._notes, self._queue = [], []
         events: tuple[Event, ...] = ()
-        if self.session is not None:
+        if self.session is not None and not self.records_nothing:
             try:
                 with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True) as limit:
                     events = await self.session.append(self._events.scope, batch)
@@ -178,6 +180,11 @@ class Journal:
         self._publish((event,))
         if self._mailbox is not None:
             self._mailbox.offer(event)
+
+    def notify_observers(self, builder: EventBuilder) -> None:
+        """Publish an event that only subscribers receive."""
+        if self._bus.has_subscribers:
+            self._bus.publish(self._events.build(builder))
 
     def take_notes(self) -> list[EventBuilder]:
         """Return and remove the notes of a run that has ended, for a commit of its client."""

@@ -20,7 +20,7 @@ from agent_actors.domain.events import EventBuilder, Notification, UserQuestion
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, HookError
-from agent_actors.kernel.exceptions import find_exit_request
+from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
 from agent_actors.permissions import (
     Ask,
@@ -94,6 +94,8 @@ class PermissionPrompter:
             else:
                 return decision
         if self._options.can_use_tool is not None:
+            question = self._question(call, ask.prompt, ask.choices, ask.reason, permission=True)
+            await self._context.journal.append(_asked(question, by_function=True))
             decision = await self._can_use(self._options.can_use_tool, call, tool, ask)
             if decision.behavior != "ask":
                 return decision
@@ -134,15 +136,7 @@ class PermissionPrompter:
         if call.id in self._answers:
             return self._answers.pop(call.id)
         question = self._question(call, prompt, choices, reason, permission=check is not None)
-        asked: EventBuilder = partial(
-            UserQuestion,
-            question_id=question.id,
-            prompt=prompt,
-            choices=choices,
-            tool_name=call.name,
-            tool_input=question.tool_input,
-            tool_use_id=call.id,
-        )
+        asked = _asked(question)
         context = self._context
         if self._options.on_ask == "suspend":
             context.note(asked)  # the driver is woken, and commits it
@@ -203,9 +197,9 @@ class PermissionPrompter:
                 late = f"no answer within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
             return as_decision(said)
-        except trio.Cancelled:
-            raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             rest = self._context.services.take_interrupt(error)
             stop = None if rest is None else find_exit_request(rest)
             if stop is not None:
@@ -216,6 +210,21 @@ class PermissionPrompter:
                 else f"raised {type(rest).__name__}: {rest}"
             )
             raise HookError(why, hook="can_use_tool", phase="permission") from error
+
+
+def _asked(question: Question, *, by_function: bool = False) -> EventBuilder:
+    return partial(
+        UserQuestion,
+        question_id=question.id,
+        prompt=question.prompt,
+        choices=question.choices,
+        tool_name=question.tool_name,
+        tool_input=question.tool_input,
+        tool_use_id=question.tool_use_id,
+        reason=question.reason,
+        permission=question.permission,
+        by_function=by_function,
+    )
 
 
 def _given(found: Awaitable[object]) -> Awaitable[object]:

@@ -29,6 +29,7 @@ from agent_actors.run.tools.tool_guard import RunGuard, validate_remember_rule
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 from agent_actors.tools.output import ToolOutput
+from agent_actors.tools.read_result import READ_RESULT, read_result_tool
 
 if TYPE_CHECKING:
     from agent_actors.actors.question_board import Answer
@@ -52,6 +53,7 @@ class ToolRunner:
         # Created with the first call, because many runs have no calls.
         self._guard: CallGuard | None = None
         self._run_tools: RunTools | None = None
+        self._read_result: Tool | None = None
         self.answers: Mapping[str, Answer] = {}
         self.deferred: DeferredCalls = DeferredCalls(self._calls)
 
@@ -59,15 +61,19 @@ class ToolRunner:
     def offered(self) -> Mapping[str, Tool]:
         """The tools that the model may call, by name."""
         tools, policy = self._all, self._context.permissions
-        if policy is None:
-            return tools
-        return {tool.name: tool for tool in policy.offered(tools.values())}
+        if policy is not None:
+            tools = {tool.name: tool for tool in policy.offered(tools.values())}
+        if self._offers_read_result and READ_RESULT not in tools:  # a hook may have added one
+            if self._read_result is None:
+                self._read_result = read_result_tool(self._read)
+            tools = {**tools, READ_RESULT: self._read_result}
+        return tools
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The specifications of the offered tools, for the model."""
         context = self._context
-        if context.hooks is None and context.permissions is None:
+        if context.hooks is None and context.permissions is None and not self._offers_read_result:
             return context.options.tool_specs
         return tuple(tool.spec for tool in self.offered.values())
 
@@ -109,6 +115,7 @@ class ToolRunner:
                 data={"tool": name},
             )
             for name in policy.unknown(self._all.values(), whitelist)
+            if name != READ_RESULT  # offered later, if a result is cut
         ]
 
     async def start(self, call: ToolUseBlock) -> None:
@@ -121,6 +128,8 @@ class ToolRunner:
         """
         if self._run_tools is None:
             self._run_tools = self._make_run_tools()
+        elif call.name == READ_RESULT and call.name not in self._run_tools.tools:
+            self._run_tools = attrs.evolve(self._run_tools, tools=self.offered)
         self._context.usage.call_records.begin(call.id)
         await self._calls.start(self._run_tools, call)
 
@@ -160,6 +169,23 @@ class ToolRunner:
         return attrs.evolve(result, content=output.content)
 
     @property
+    def _offers_read_result(self) -> bool:
+        context = self._context
+        cut = context.session is not None and context.session.state.cut_results
+        return bool(cut) and context.result_limit.readable()
+
+    async def _read(self, call_id: str, offset: int) -> ToolOutput:
+        cut = self._context.opened_session.state.cut_results
+        if call_id not in cut:
+            known = ", ".join(map(repr, cut)) or "none"
+            return ToolOutput(
+                f"no result of call {call_id!r} was cut in this session; the calls whose results "
+                f"were cut are: {known}",
+                is_error=True,
+            )
+        return await self._context.result_limit.read(call_id, offset, cut[call_id])
+
+    @property
     def _all(self) -> Mapping[str, Tool]:
         hooks = self._context.hooks
         return self._context.options.tools_by_name if hooks is None else hooks.tools
@@ -170,11 +196,13 @@ class ToolRunner:
             run_id=context.node.run_id,
             tools=offered,
             guard=self._make_guard(offered),
+            cutter=context.result_limit,
             cwd=context.options.cwd,
             info=context.snapshot,
             on_progress=self._on_progress,
             on_record=context.record,
             timeout=context.options.tool_timeout,
+            validator=context.options.tool_validator,
         )
 
     def _make_guard(self, offered: Mapping[str, Tool]) -> ToolGuard | None:

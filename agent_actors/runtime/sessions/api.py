@@ -18,7 +18,7 @@ from agent_actors.codec.openai_messages import (
     messages_from_openai,
     messages_to_openai,
 )
-from agent_actors.codec.session_lines import moved_line, session_of
+from agent_actors.codec.session_lines import completed_line, moved_line, session_of
 from agent_actors.context.truncation import head_of
 from agent_actors.domain.events import (
     AnyEvent,
@@ -41,6 +41,7 @@ from agent_actors.domain.session import (
     SessionOrder,
     SessionPage,
     SessionSnapshot,
+    trusted_now,
 )
 from agent_actors.errors import ConfigError, InvalidEventError, SessionExists, SessionUnknown
 from agent_actors.runtime.open_state import OpenState
@@ -168,7 +169,7 @@ class SessionAPI:
             requests=state.requests,
             last_seq=state.last_seq,
             open_calls=tuple(call.id for call in state.open_calls),
-            questions=tuple(state.suspended),
+            questions=state.questions(session_id),
             external_calls=tuple(state.external.values()),
             unreadable=state.unreadable,
         )
@@ -469,8 +470,9 @@ class SessionAPI:
     async def prune(self, days: float) -> tuple[str, ...]:
         """Delete the sessions whose last record is older than a number of days.
 
-        Sessions that are in use are kept. A store on disk does this by itself if it has a
-        `cleanup_period_days`.
+        Sessions that are in use are kept. The age is measured from now, but from at most one day
+        after the newest record of the store, because a clock may be wrong. A store on disk deletes
+        old sessions by itself if it has a `cleanup_period_days`.
 
         Returns:
             The ids of the deleted sessions.
@@ -483,7 +485,9 @@ class SessionAPI:
         """
         if not days > 0:
             raise ConfigError(f"prune: days must be above 0; got {days}")
-        before = self._wall_clock() - days * _SECONDS_PER_DAY
+        newest = await self.list(order="updated", limit=1)
+        now = trusted_now(self._wall_clock(), newest.sessions)
+        before = now - days * _SECONDS_PER_DAY
         deleted = tuple(await self._reader.call_store("", partial(self._store.prune, before)))
         for session_id in deleted:
             self._transactions.forget(session_id)
@@ -527,8 +531,10 @@ class SessionAPI:
 
         Args:
             lines: One record per line, from the first record of the session; blank lines are
-                skipped. A record that names the import is added.
-            session_id: The id of the new session; None: the id in the records.
+                skipped. A record that names the import is added. Fields of the header that are
+                missing are filled in, so that `{"type": "user.message", "text": "hi"}` is a record.
+            session_id: The id of the new session; None: the id in the records, or a new id if the
+                records have none.
 
         Returns:
             The id of the new session.
@@ -546,6 +552,11 @@ class SessionAPI:
         records = [line.strip() for line in encoded if line.strip()]
         if not records:
             raise InvalidEventError("expected the records of a session, got none")
+        new_id, run_id = self._ids.new(), self._ids.new()
+        records = [
+            completed_line(line, self._header(session_id or new_id, run_id, seq))
+            for seq, line in enumerate(records, 1)
+        ]
         if session_id is None:
             session_id = session_of(records[0])
         else:
@@ -587,6 +598,16 @@ class SessionAPI:
 
         await self._commit(session_id, make)
         return session_id
+
+    def _header(self, session_id: str, run_id: str, seq: int) -> JsonObject:
+        return {
+            "id": self._ids.new(),
+            "ts": self._wall_clock(),
+            "session_id": session_id,
+            "run_id": run_id,
+            "request_id": run_id,
+            "seq": seq,
+        }
 
     async def _commit(
         self, session_id: str, make: Callable[[SessionState], Sequence[EventBuilder]]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
+from agent_actors.actors.kept_results import KeptResults
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import SessionLog
 from agent_actors.domain.events import EventBuilder, EventScope
@@ -20,6 +21,7 @@ class SessionHandle:
         session_id: The session.
         ids: Makes ids.
         wall_clock: Returns seconds since the epoch.
+        kept_results: The complete texts of results that were cut.
     """
 
     session_id: str
@@ -28,6 +30,7 @@ class SessionHandle:
     _log: SessionLog
     _transactions: SessionTransactions
     _on_busy: OnBusy
+    kept_results: KeptResults
 
     def peek(self) -> SessionState | None:
         """Return the state of the session, for reading only; None if it is not in memory."""

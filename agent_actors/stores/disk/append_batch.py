@@ -24,7 +24,7 @@ from agent_actors.errors import (
 )
 from agent_actors.sessions.alignment import aligned, is_aligned
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 # Exceptions that encoding an event, or reading it back, can raise for arbitrary field values.
 _UNREADABLE: Final = (
     InvalidEventError,

@@ -6,6 +6,9 @@ need no expiry, and a crashed run's session is available immediately. The locks 
 file (open file description locks of Linux), not to the process, so two instances in one process
 exclude each other too.
 
+A forked child shares the open file, and would keep its locks after the death of the parent. The
+child therefore closes its descriptor of the lock file when it begins.
+
 On systems without such locks, an instance locks the whole file and excludes every other instance
 from the store.
 """
@@ -15,9 +18,11 @@ import fcntl
 import os
 import struct
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 # F_OFD_SETLK; None on systems that only have locks that belong to the process.
 OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
@@ -51,10 +56,11 @@ class StoreLocks:
         self._held: set[str] = set()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.open(path, flags, 0o600)
+        _open_locks.add(self)
         try:
             self._ready()
         except BaseException:
-            os.close(self._file)
+            self.close()
             raise
 
     def _ready(self) -> None:
@@ -136,6 +142,20 @@ class StoreLocks:
 
 class StoreInUse(Exception):
     """Another instance has locked the whole store, or takes too long to open it."""
+
+
+# The locks of this process that may be open.
+_open_locks: Final[WeakSet[StoreLocks]] = WeakSet()
+
+
+def _close_in_child() -> None:
+    for locks in tuple(_open_locks):
+        with suppress(OSError):
+            locks.close()
+
+
+# Closing a descriptor keeps the locks of the parent, whose descriptor stays open.
+os.register_at_fork(after_in_child=_close_in_child)
 
 
 def _place(session_id: str) -> int:

@@ -5,16 +5,18 @@ begins, the job is dropped. A job that has begun always completes, so that the n
 consistent data. `later` schedules a job for a time when the queue is empty.
 
 The thread is a daemon: a program that never closes its store still ends. Its next start finds the
-data as after a crash.
+data as after a crash. A forked child has no such thread, so its stores count as not open.
 """
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar, cast
+from weakref import WeakSet
 
 import attrs
 import trio
@@ -23,7 +25,7 @@ T = TypeVar("T")
 
 Job = Callable[[], object]
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)
@@ -72,6 +74,7 @@ class StoreThread:
         self.running: bool = False
         self._later: dict[Job, float] = {}
         self._thread: threading.Thread | None = None
+        _threads.add(self)
 
     def start(self) -> None:
         """Start a thread. Its jobs begin when the previous thread has finished its jobs."""
@@ -149,6 +152,18 @@ class StoreThread:
         for job in [job for job, due in self._later.items() if due <= now]:
             del self._later[job]
             _carry_out(job)
+
+
+# The threads of the stores of this process.
+_threads: Final[WeakSet[StoreThread]] = WeakSet()
+
+
+def _stop_in_child() -> None:
+    for thread in tuple(_threads):
+        thread.running = False
+
+
+os.register_at_fork(after_in_child=_stop_in_child)
 
 
 def _carry_out(job: Job) -> None:

@@ -5,13 +5,17 @@ periodically. A core is plain blocking code. One thread calls it, one method at 
 the exceptions of the system and `SessionError`. A core does not use trio.
 """
 
+import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
+import trio
 
 from agent_actors.abc import AppendOutcome, LogAppend, LogRepair
 from agent_actors.domain.events import AnyEvent
@@ -23,14 +27,19 @@ from agent_actors.domain.session import (
     SessionOrder,
     SessionPage,
     find_session_id_error,
+    trusted_now,
 )
 from agent_actors.errors import ConfigError, SessionStoreError
-from agent_actors.stores.disk.append_batch import Entry, plain_metadata, prepared
+from agent_actors.stores.disk.append_batch import Entry, plain_metadata, prepared, read_records
 from agent_actors.stores.disk.idle_sessions import IdleSessions
 from agent_actors.stores.disk.listing import Query, asked
+from agent_actors.stores.disk.result_files import ResultFiles
 from agent_actors.stores.disk.thread import StoreThread
+from agent_actors.stores.disk.unwritable import is_unwritable
 
 T = TypeVar("T")
+
+_LOG: Final = logging.getLogger("agent_actors.stores")
 
 # When a commit reaches the disk itself, not only the operating system; see `SqliteStore`.
 Durability: TypeAlias = Literal["sync", "batch", "exit"]
@@ -48,6 +57,8 @@ _PRUNED_AT_ONCE: Final = 200
 _LOOK_EVERY: Final = 0.02
 # Seconds that a session is held after its run if no other instance has the store open.
 _KEEP: Final = 1.0
+# Threads that read and write texts of results, for all stores of the process.
+_RESULT_THREADS: Final = trio.CapacityLimiter(8)
 # Seconds between flushes to the disk with `batch`.
 SYNC_EVERY: Final = 1.0
 
@@ -63,6 +74,14 @@ class Core(Protocol):
 
     def open(self) -> int:
         """Open the store and return its epoch."""
+        ...
+
+    def open_read_only(self) -> int:
+        """Open an existing store for reading, without locks, and return its epoch."""
+        ...
+
+    def check_files(self) -> None:
+        """Raise `StoreReplaced` if a file of the open store was deleted or replaced."""
         ...
 
     def load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
@@ -155,17 +174,28 @@ class DiskStore:
 
     shared: Final = True
 
-    def __init__(self, core: Core, options: DiskOptions, where: str) -> None:
+    def __init__(self, core: Core, options: DiskOptions, where: str, results: ResultFiles) -> None:
         self._core = core
+        self._results = results
         self._options = options
         self._where = where
         self._thread = StoreThread(f"agent_actors {where}")
         # Sessions to release, and True if the thread checks them periodically.
         self._kept = IdleSessions()
         self._looks = False
+        self._read_only = ""
+
+    @property
+    def read_only(self) -> str:
+        """The error because of which the open store can only be read; empty if it is writable."""
+        return self._read_only
 
     async def open(self) -> int:
-        """Open the store. The epoch grows whenever any instance opens this store.
+        """Open the store. The epoch grows whenever any instance opens this store for writing.
+
+        If the disk is full or the store must not be written, an existing store is opened for
+        reading: sessions can be listed and read, `read_only` has the reason, the logger
+        `agent_actors.stores` emits a warning, and every change raises `SessionStoreError`.
 
         Raises:
             SessionStoreError: The store cannot be used; the message includes the system's error.
@@ -194,7 +224,7 @@ class DiskStore:
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
         """Commit each append whose `expected_seq` and `fence` are current, if possible together."""
-        return await self._run(None, partial(self._append, batch))
+        return await self._change(None, partial(self._append, batch))
 
     async def damage(self, session_id: str) -> Sequence[Damage]:
         """Return the damage found in the stored log of the session. Changes nothing."""
@@ -202,7 +232,7 @@ class DiskStore:
 
     async def repair(self, session_id: str) -> LogRepair:
         """Make the log of the session readable again and keep a copy of the damaged log."""
-        return await self._run(session_id, partial(self._core.repair, session_id))
+        return await self._change(session_id, partial(self._core.repair, session_id))
 
     async def info(self, session_id: str) -> SessionInfo | None:
         """Return information about the session; None if it has no records."""
@@ -222,7 +252,7 @@ class DiskStore:
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
         """Update metadata keys of the session. Return False if it has no records."""
-        return await self._run(session_id, partial(self._annotate, session_id, metadata))
+        return await self._change(session_id, partial(self._annotate, session_id, metadata))
 
     def evicted(self, session_id: str) -> None:
         """Drop cached state of the session; its stored data stays."""
@@ -242,13 +272,38 @@ class DiskStore:
 
     async def delete(self, session_id: str) -> None:
         """Delete the session, on the disk too."""
-        await self._run(session_id, partial(self._core.delete, session_id))
+        await self._change(session_id, partial(self._delete, session_id))
+
+    async def keep_result(self, session_id: str, tool_use_id: str, chunks: Sequence[bytes]) -> None:
+        """Keep the complete text of a tool result that was cut.
+
+        Raises:
+            OSError: The text could not be written.
+
+        Cancellation: stops waiting; the text may be written or not.
+        """
+        # Not in the store's thread: commits must not wait for a large text.
+        keep = partial(self._results.keep, session_id, tool_use_id, chunks)
+        await trio.to_thread.run_sync(keep, abandon_on_cancel=True, limiter=_RESULT_THREADS)
+
+    async def read_result(
+        self, session_id: str, tool_use_id: str, offset: int, size: int
+    ) -> bytes | None:
+        """Return a part of a text that `keep_result` has kept; None if it is not kept.
+
+        Raises:
+            OSError: The text could not be read.
+
+        Cancellation: safe.
+        """
+        read = partial(self._results.read, session_id, tool_use_id, offset, size)
+        return await trio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=_RESULT_THREADS)
 
     async def prune(self, before: float) -> Sequence[str]:
         """Delete unused sessions whose last record is older than `before`; return their ids."""
         gone: list[str] = []
         while True:
-            some = await self._run(None, partial(self._prune, before))
+            some = await self._change(None, partial(self._prune, before))
             if not some:
                 return gone
             gone += some
@@ -260,7 +315,7 @@ class DiskStore:
         """
         if self._thread.running:
             try:
-                await self._run(None, self._close)
+                await self._thread.run(partial(self._guarded, "", self._close))
             except BaseException:
                 self._thread.post(self._close)  # a cancellation may have dropped the job
                 raise
@@ -269,12 +324,23 @@ class DiskStore:
 
     # In the calling task.
 
+    async def _change(self, session_id: str | None, job: Callable[[], T]) -> T:
+        if self._read_only and self._thread.running:
+            raise SessionStoreError(
+                f"the store {self._where} is open for reading only, because it could not be "
+                f"written: {self._read_only}; solve that and open the store again",
+                session_id=session_id or "",
+            )
+        return await self._run(session_id, job)
+
     async def _run(self, session_id: str | None, job: Callable[[], T]) -> T:
         if not self._thread.running:
             raise SessionStoreError(f"the store {self._where} is not open", session_id="")
         if session_id is not None and (fault := find_session_id_error(session_id)) is not None:
             raise SessionStoreError(fault, session_id=str(session_id))
-        return await self._thread.run(partial(self._guarded, session_id or "", job))
+        return await self._thread.run(
+            partial(self._guarded, session_id or "", partial(self._checked, job))
+        )
 
     # In the store's thread.
 
@@ -285,6 +351,10 @@ class DiskStore:
             return job()
         except self._core.faults as error:
             raise self._failure(error, session_id) from error
+
+    def _checked(self, job: Callable[[], T]) -> T:
+        self._core.check_files()
+        return job()
 
     def _look(self) -> None:
         self._looks = False  # must come first: sessions added from now on wake the thread
@@ -303,12 +373,31 @@ class DiskStore:
         self._core.release(session_id)
 
     def _load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
+        if self._read_only:  # no instance can change the session through this one
+            lines = self._core.export(session_id, after_seq)
+            return read_records(lines, session_id, after_seq)
         self._kept.take(session_id)
         return self._core.load(session_id, after_seq)
 
+    def _delete(self, session_id: str) -> None:
+        self._core.delete(session_id)
+        self._results.delete(session_id)
+
     def _prune(self, before: float) -> Sequence[str]:
         self._give_back(0.0)
-        return self._core.prune(before, _PRUNED_AT_ONCE)
+        gone = self._core.prune(before, _PRUNED_AT_ONCE)
+        for session_id in gone:
+            with suppress(OSError):
+                self._results.delete(session_id)
+        if gone:
+            _LOG.info(
+                "the store %s: deleted %d sessions without records since %s: %s",
+                self._where,
+                len(gone),
+                _date(before),
+                ", ".join(map(repr, gone)),
+            )
+        return gone
 
     def _failure(self, error: Exception, session_id: str) -> SessionStoreError:
         return SessionStoreError(
@@ -316,12 +405,29 @@ class DiskStore:
         )
 
     def _open(self) -> int:
+        self._read_only = ""
         try:
             epoch = self._core.open()
-        except BaseException:
+        except BaseException as error:
             self._core.close()
-            raise
+            if not is_unwritable(error):
+                raise
+            return self._open_read_only(error)
         self._thread.later(self._prune_some, 0.0)
+        return epoch
+
+    def _open_read_only(self, reason: BaseException) -> int:
+        try:
+            epoch = self._core.open_read_only()
+        except Exception:  # noqa: BLE001 - for example, there is no store
+            self._core.close()
+            raise reason from None
+        self._read_only = f"{type(reason).__name__}: {reason}"
+        _LOG.warning(
+            "the store %s is open for reading only, because it could not be written: %s",
+            self._where,
+            self._read_only,
+        )
         return epoch
 
     def _close(self) -> None:
@@ -355,8 +461,22 @@ class DiskStore:
             self._core.sync()
 
     def _prune_some(self) -> None:
-        before = self._options.wall_clock() - self._options.cleanup_period_days * _DAY
+        if math.isinf(self._options.cleanup_period_days):
+            return
         gone: Sequence[str] = ()
         with suppress(*self._core.faults):
+            self._core.check_files()
+            before = self._trusted_now() - self._options.cleanup_period_days * _DAY
             gone = self._prune(before)
         self._thread.later(self._prune_some, 0.0 if gone else _PRUNE_EVERY)
+
+    def _trusted_now(self) -> float:
+        newest = self._core.page(Query({}, "updated", 1, None)).sessions
+        return trusted_now(self._options.wall_clock(), newest)
+
+
+def _date(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):  # beyond the calendar
+        return f"{seconds:g}"

@@ -107,6 +107,12 @@ def thought_in_parts(text: str) -> Iterable[JsonObject]:
     return ({"content": [{"type": "thinking", "thinking": [inner]}]},)
 
 
+def thought_in_details(text: str) -> Iterable[JsonObject]:
+    """Return thinking as a detail in the format of OpenRouter."""
+    detail: JsonObject = {"type": "reasoning.text", "text": text, "index": 0}
+    return ({"content": "", "reasoning_details": [detail]},)
+
+
 def cumulative(events: Events) -> Events:
     """Repeat all text of the same kind so far in each delta."""
     for key in ("content", THOUGHT):
@@ -296,6 +302,13 @@ def counts_everywhere(events: Events) -> Events:
 def counts_then_empty(events: Events) -> Events:
     """Send empty token counts after the real ones."""
     return [*events, {**events[-1], "usage": None}, {**events[-1], "usage": {"prompt_tokens": 0}}]
+
+
+def counts_in_groq(events: Events) -> Events:
+    """Send the token counts in the field of Groq."""
+    *others, last = events
+    kept = {key: value for key, value in last.items() if key != "usage"}
+    return [*others, {**kept, "x_groq": {"id": "r", "usage": _counts(events)}}]
 
 
 def counts_in_choice(events: Events) -> Events:

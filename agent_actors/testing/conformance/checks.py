@@ -423,6 +423,8 @@ def _comparable(
         return ("call", block.name, block.input, raw, dict(extra or block.extra))
     if isinstance(block, ToolUseError):
         return ("fault", block.name)
+    if isinstance(block, ThinkingBlock):  # its extra fields repeat the text in another form
+        return attrs.evolve(block, extra={})
     return block
 
 

@@ -35,6 +35,11 @@ _ERROR: Final[JsonObject] = {"error": {"message": ERROR_MESSAGE, "code": 502}}
 _ERROR_TEXT: Final = json.dumps(_ERROR).encode()
 
 
+def _choice_error() -> JsonObject:
+    choice: JsonObject = {"index": 0, "delta": {"content": ""}, "finish_reason": "error", **_ERROR}
+    return {"id": "x", "choices": [choice]}
+
+
 def _as_document(steps: Steps) -> Steps:
     """Return thinking, then text, then calls, the only order that a document has."""
     ranks: dict[type, int] = {Think: 0, Say: 1, Call: 2, Interleave: 2}
@@ -117,6 +122,11 @@ _PROSE: Final = (
         change=stream.on_prose(
             stream.THOUGHT, lambda text: ({"reasoning": text, "reasoning_content": text},)
         ),
+    ),
+    Quirk(
+        name="reasoning_details",
+        about="Thinking is sent as `reasoning_details` only.",
+        change=stream.on_prose(stream.THOUGHT, stream.thought_in_details),
     ),
     Quirk(
         name="reasoning_object",
@@ -228,6 +238,11 @@ _ENDS: Final = (
         change=stream.counts_then_empty,
     ),
     Quirk(
+        name="usage_in_x_groq",
+        about="The last chunk has the token counts in `x_groq`.",
+        change=stream.counts_in_groq,
+    ),
+    Quirk(
         name="usage_in_choice",
         number=36,
         about="The last choice has the token counts.",
@@ -306,6 +321,22 @@ _ERRORS: Final = (
         number=45,
         about="The stream ends with a chunk that is an error.",
         change=stream.ends_with_error(_ERROR),
+        outcome="error",
+    ),
+    Quirk(
+        name="error_in_choice",
+        number=45,
+        about="The stream ends with a choice that has an error and the finish reason `error`.",
+        change=stream.ends_with_error(_choice_error()),
+        outcome="error",
+    ),
+    Quirk(
+        name="error_in_x_groq",
+        number=45,
+        about="The stream ends with a chunk whose `x_groq` has the reason why it stopped early.",
+        change=stream.ends_with_error(
+            {"id": "x", "choices": [], "x_groq": {"id": "r", "error": ERROR_MESSAGE}}
+        ),
         outcome="error",
     ),
     Quirk(
@@ -411,11 +442,23 @@ _LATER: Final = ("empty_id_later", "empty_names_later", "nulls_later", "head_rep
 _IDS: Final = ("no_ids", "id_is_name", "id_known", "short_ids")
 _INDEXES: Final = tuple(quirk.name for quirk in CALL_QUIRKS if "index" in quirk.name)
 _NO_PLACES: Final = ("no_index", "index_zero", "index_negative")
-_THOUGHTS: Final = ("reasoning", "reasoning_twice", "reasoning_object", "reasoning_parts")
+_THOUGHTS: Final = (
+    "reasoning",
+    "reasoning_twice",
+    "reasoning_details",
+    "reasoning_object",
+    "reasoning_parts",
+)
 _CUTS: Final = ("small_pieces", "split_characters")
 _NO_REASONS: Final = ("reason_empty", "no_reason")
 _REASONS: Final = (*_NO_REASONS, "reason_stop", "reason_early", "reason_twice", "reason_with_last")
-_COUNTS: Final = ("no_usage", "usage_everywhere", "usage_then_empty", "usage_in_choice")
+_COUNTS: Final = (
+    "no_usage",
+    "usage_everywhere",
+    "usage_then_empty",
+    "usage_in_x_groq",
+    "usage_in_choice",
+)
 _OF_CALLS: Final = tuple(quirk.name for quirk in CALL_QUIRKS)
 
 _EXCLUSIONS: Final = (

@@ -27,7 +27,7 @@ import httpcore
 import httpx
 import trio
 
-from agent_actors.abc import ByteSink, ExchangeStatistics, HttpRequest
+from agent_actors.abc import ByteExchange, ByteSink, ExchangeStatistics, HttpRequest
 from agent_actors.domain.urls import public_url
 from agent_actors.errors import (
     ConfigError,
@@ -38,7 +38,7 @@ from agent_actors.errors import (
 )
 from agent_actors.transport.connection import DRAIN_BYTES, DRAIN_SECONDS
 from agent_actors.transport.content_encoding import unpacker
-from agent_actors.transport.errors import BadContent, reason_of
+from agent_actors.transport.errors import BadContent, ContentCut, reason_of, root_of
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALIVE
 from agent_actors.transport.tls import verifying_context
 
@@ -100,6 +100,11 @@ class HttpxExchange:
         self._begun = 0
         self._closed = False
 
+    @property
+    def client_headers(self) -> Mapping[str, str]:
+        """The headers that the caller's own client adds to each request."""
+        return {} if self._single is None else dict(self._single.headers)
+
     def statistics(self) -> ExchangeStatistics:
         """Return a snapshot."""
         return ExchangeStatistics(live=self._live, begun=self._begun)
@@ -125,6 +130,7 @@ class HttpxExchange:
             ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
             ProviderDeadlineError: No connection could be made within `connect_timeout`.
             ProviderProtocolError: The data is not HTTP.
+            ConfigError: The certificates that the environment names cannot be read.
 
         Cancellation: closes the connection at once.
         """
@@ -190,7 +196,7 @@ class HttpxExchange:
                 with trio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, BadContent) as error:
-            raise self._translated(error, request.url) from error
+            raise self._translated(error, request.url) from root_of(error)
         finally:
             await connecting.close()  # noqa: ASYNC102 - shielded and bounded there
 
@@ -205,7 +211,7 @@ class HttpxExchange:
             words in str(error) for words in _WENT_AWAY
         ):
             return ProviderProtocolError(f"the response is not valid HTTP: {why}", endpoint=url)
-        if isinstance(error, BadContent):
+        if isinstance(error, BadContent) and not isinstance(error, ContentCut):
             return ProviderProtocolError(f"the response could not be decoded: {why}", endpoint=url)
         if isinstance(error, httpx.ConnectError | httpx.ProxyError):
             return ProviderConnectError(f"could not connect: {why}", endpoint=url)
@@ -216,6 +222,13 @@ class HttpxExchange:
         return ProviderConnectError(
             f"the connection broke before the response was complete: {why}", endpoint=url
         )
+
+
+def client_headers(exchange: ByteExchange | None) -> Mapping[str, str]:
+    """Return the headers that a caller's own client adds to each request; empty without one."""
+    if isinstance(exchange, HttpxExchange):
+        return exchange.client_headers
+    return {}
 
 
 class _Body(httpx.AsyncByteStream):
@@ -281,8 +294,10 @@ async def _feed(response: httpx.Response, sink: ByteSink) -> None:
                 await sink.wait_room()
             data = await anext(chunks, None)
             if data is None:
+                if unpack is not None:
+                    unpack.end()
                 return
-            sink.feed(data if unpack is None else unpack(data))
+            sink.feed(data if unpack is None else unpack.feed(data))
         await _drain(chunks)
     except BaseException:
         await _abandon(chunks)  # noqa: ASYNC102 - shielded, and cancelled from the start

@@ -28,6 +28,7 @@ from agent_actors.transport.errors import (
     ConnectionLost,
     ConnectTimeout,
     SendTimeout,
+    root_of,
 )
 from agent_actors.transport.pool import DEFAULT_KEEPALIVE, DEFAULT_MAX_CONNECTIONS, PoolLimits
 from agent_actors.transport.reactor import current_reactor
@@ -111,7 +112,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
                 with trio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await content.aclose()
         except _FAULTS as fault:
-            raise _translated(fault, request) from fault
+            raise _translated(fault, request) from root_of(fault)
 
     def statistics(self) -> ConnectionStatistics:
         """Return a snapshot of the connections."""
@@ -237,7 +238,7 @@ class _Answer(httpx.AsyncByteStream):
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._pieces:
             if self._failure is not None:
-                raise _translated(self._failure, self._request) from self._failure
+                raise _translated(self._failure, self._request) from root_of(self._failure)
             if self._ended:
                 raise StopAsyncIteration
             await self._sleep()

@@ -10,7 +10,7 @@ Redirects are not followed: a 3xx response is fed to the sink as it is. Proxies 
 """
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -24,7 +24,7 @@ from agent_actors.errors import (
     ProviderProtocolError,
 )
 from agent_actors.transport.connection import CloseReason
-from agent_actors.transport.content_encoding import unpacker
+from agent_actors.transport.content_encoding import Unpacker, unpacker
 from agent_actors.transport.engine import Engine, EngineLimits, PooledRequest
 from agent_actors.transport.errors import (
     BadContent,
@@ -33,6 +33,8 @@ from agent_actors.transport.errors import (
     ConnectFailed,
     ConnectionLost,
     ConnectTimeout,
+    ContentCut,
+    root_of,
 )
 from agent_actors.transport.pool import (
     DEFAULT_CONNECT_TIMEOUT,
@@ -94,6 +96,7 @@ class HttpExchange:
             ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
             ProviderDeadlineError: No connection could be made within `connect_timeout`.
             ProviderProtocolError: The data is not HTTP or exceeds a limit.
+            ConfigError: The certificates that the environment names cannot be read.
             Exception: Any exception of the sink.
 
         Cancellation: closes the connection at once.
@@ -103,7 +106,7 @@ class HttpExchange:
         try:
             await self._exchange(request, sink)
         except _FAULTS as fault:
-            raise _translated(fault, request.url, self._connect_timeout) from fault
+            raise _translated(fault, request.url, self._connect_timeout) from root_of(fault)
         finally:
             self._live -= 1
 
@@ -162,7 +165,7 @@ class _Answer:
         self._failure: Exception | None = None
         # Data that came with the head while the sink was already full; None once some data was fed.
         self._held: bytes | None = b""
-        self._unpack: Callable[[bytes], bytes] | None = None
+        self._unpack: Unpacker | None = None
 
     async def wait(self) -> None:
         """Wait until the response has ended.
@@ -180,6 +183,8 @@ class _Answer:
                 await trio.lowlevel.wait_task_rescheduled(self._stop_sleeping)
         if self._failure is not None:
             raise self._failure
+        if self._unpack is not None and not self._sink.done:
+            self._unpack.end()
 
     @property
     def full(self) -> bool:
@@ -200,7 +205,7 @@ class _Answer:
     def on_body(self, data: bytes) -> bool | None:
         """Receive the body data of one read."""
         if self._unpack is not None:
-            data = self._unpack(data)
+            data = self._unpack.feed(data)
         if self._held is not None:
             if self._sink.full:
                 self._held = data
@@ -298,7 +303,7 @@ def _translated(fault: Exception, url: str, connect_timeout: float) -> ProviderE
         return ProviderDeadlineError(endpoint=url, kind="connect", seconds=connect_timeout)
     if isinstance(fault, BadResponse):
         return ProviderProtocolError(f"the response is not valid HTTP: {fault}", endpoint=url)
-    if isinstance(fault, BadContent):
+    if isinstance(fault, BadContent) and not isinstance(fault, ContentCut):
         return ProviderProtocolError(f"the response could not be decoded: {fault}", endpoint=url)
     if isinstance(fault, BadRequest):
         return ProviderConnectError(f"the request cannot be sent: {fault}", endpoint=url)

@@ -117,6 +117,7 @@ async def hold(
     tools: Sequence[Tool] = (),
     question_timeout: float = math.inf,
     store: MemoryStore | None = None,
+    stored: bool = True,
     store_path: str = "",
     session_id: str | None = None,
 ) -> Held:
@@ -131,6 +132,7 @@ async def hold(
     plan = ChatPlan(
         options=options,
         store=store or MemoryStore(),
+        stored=stored,
         store_path=store_path,
         session_id=session_id,
     )
@@ -148,9 +150,9 @@ async def test_commands_tell_what_they_look_at() -> None:
     assert any(text.startswith("Enter sends;") for text in texts)
     assert "take_note: Keep a note for later in this chat. (adds here, asks first)" in texts
     assert "the conversation is empty" in texts
-    assert texts[-5:-2] == ["... (1 messages before)", "model:", "First."]
-    assert texts[-2].startswith("this session: ")
-    assert ui.messages[-1] == ChatMessage(
+    assert texts[-6:-3] == ["... (1 messages before)", "model:", "First."]
+    assert texts[-3].startswith("this session: ")
+    assert ui.messages[-2] == ChatMessage(
         "/history: expected a number of at least 1; got 'x'", "error"
     )
 
@@ -198,7 +200,7 @@ async def test_conversation_is_saved_to_new_file_only(tmp_path: Path) -> None:
     await hold(ui, ["First \u202e."])
 
     assert ui.texts[1] == "/save: the conversation is empty"
-    assert ui.texts[3:] == [
+    assert ui.texts[3:-1] == [
         f"2 messages written to {target}.md",
         f"2 messages written to {target}.json",
         f"/save: {target}.md: File exists",
@@ -244,6 +246,11 @@ async def test_start_and_end_show_resume_command() -> None:
     await hold(ui, ["First."], store_path="x.db", session_id="tea")
     assert ui.texts[1] == "new session tea"
     assert ui.texts[-1] == "to continue: agent-actors chat --session tea --store x.db"
+    for stored, told in ((True, "to continue: agent-actors chat --session "), (False, "the conv")):
+        ui = FakeUI(["one"])
+        await hold(ui, ["First."], stored=stored)
+        assert ui.texts[-1].startswith(told)
+        assert "--store" not in ui.texts[-1]
 
 
 # Questions.
@@ -297,7 +304,7 @@ async def test_closed_question_is_removed(
     ui = FakeUI(["go", "/model"], [None])
     held = await hold(ui, [calls, "So."], tools=[*demo_tools(), last], question_timeout=5)
     assert ("note: the question is closed" in ui.texts) == goes_on
-    assert ui.texts[-1] == "model: scripted"
+    assert ui.texts[-2] == "model: scripted"
     assert results(held)[0] == "the call was not permitted: no answer within 5 s"
 
 
@@ -376,7 +383,7 @@ async def test_second_ctrl_c_warns_third_gives_up(
             assert len(despaired) == 1
             stubborn.set()
 
-    assert ui.texts[-1] == "model: scripted"
+    assert ui.texts[-2] == "model: scripted"
 
 
 @pytest.mark.parametrize("answers", [(), ("y",), (BrokenPipeError(),)])

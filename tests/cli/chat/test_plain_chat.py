@@ -129,7 +129,6 @@ async def test_it_ends_silently_when_nobody_reads() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--session", "x"), "--session requires --store PATH"),
         (("--tools", "json"), "--tools: expected module:attribute"),
         (("--tools", "no_such_module:x"), "--tools: 'no_such_module' cannot be imported"),
         (("--tools", "json:nothing"), "--tools: module 'json' has no 'nothing'"),

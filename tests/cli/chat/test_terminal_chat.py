@@ -1,5 +1,6 @@
 """`agent-actors chat` in a pseudo-terminal, against a real endpoint on loopback."""
 
+import re
 import signal
 import stat
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import trio
 
 from agent_actors.testing import (
+    EndpointRequest,
     ScriptedEndpoint,
     call,
     hang,
@@ -19,8 +21,9 @@ from agent_actors.testing import (
     usage,
     wait,
 )
-from scripts.pseudo_terminal import CTRL_C, CTRL_D, CTRL_J, ENTER, UP
+from scripts.pseudo_terminal import CTRL_C, CTRL_D, CTRL_J, ENTER, UP, in_terminal
 from tests.cli.chat.helpers import chatting, next_prompt
+from tests.cli.helpers import PATIENCE, PROGRAM, at, environment
 
 NOTE = [call("take_note", {"text": "buy tea"})]
 
@@ -203,9 +206,47 @@ async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
             await it.until("Second.")
 
     assert [m["content"] for m in endpoint.requests[1].messages] == ["one", "First.", "one"]
-    typed = tmp_path / "agent-actors/chat-input.jsonl"
-    assert typed.read_text().startswith('"one"\n')
+    typed = tmp_path / "agent-actors/chat-input"
+    assert "\n+one\n" in typed.read_text()
     assert stat.S_IMODE(typed.stat().st_mode) == 0o600
+
+
+async def test_double_ctrl_c_keeps_conversation(tmp_path: Path) -> None:
+    async with ScriptedEndpoint(["First.", reply(say("Sec"), hang()), "Third."]) as endpoint:
+        async with chatting(endpoint, tmp_path) as it:
+            it.type(f"one{ENTER}")
+            await it.until("First.")
+            await next_prompt(it)
+            it.type(f"two{ENTER}")
+            await it.until("Sec")
+            it.type(CTRL_C)
+            await next_prompt(it)
+            it.type(CTRL_C)
+            assert await it.end() == 0
+            found = re.search(r"agent-actors chat --session (\S+)", it.screen.text)
+        assert found is not None
+        async with chatting(endpoint, tmp_path, "--session", found[1]) as it:
+            it.type(f"three{ENTER}")
+            await it.until("Third.")
+
+    kept = [m["content"] for m in endpoint.requests[2].messages]
+    assert kept == ["one", "First.", "two", "three"]
+
+
+async def test_input_typed_while_starting_is_sent(tmp_path: Path) -> None:
+    def script(request: EndpointRequest) -> str:
+        return f"Got {request.last_content}."
+
+    env = environment({"TERM": "xterm-256color", "XDG_STATE_HOME": str(tmp_path)})
+    with trio.fail_after(PATIENCE):
+        async with ScriptedEndpoint(script) as endpoint:
+            async with in_terminal([*PROGRAM, "chat", *at(endpoint)], env) as it:
+                it.type(f"one{ENTER}two{ENTER}th")
+                await it.until("Got two.")
+                await it.until_true(lambda: it.screen.text.split("\n")[-1] == "> th")
+                it.type(f"ree{ENTER}")
+                await it.until("Got three.")
+            assert "\n> one\n\nGot one.\n" in it.screen.text
 
 
 async def test_several_lines_are_one_prompt(tmp_path: Path) -> None:

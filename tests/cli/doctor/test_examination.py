@@ -6,7 +6,11 @@ import attrs
 import pytest
 import trio
 
+from agent_actors.cli.doctor.capture import Capture, Stopwatch
+from agent_actors.cli.doctor.probe_request import ProbeResult
+from agent_actors.cli.doctor.probes import _judged_stream
 from agent_actors.cli.doctor.report import CHECKS
+from agent_actors.cli.doctor.stream_quirks import ResponseFindings
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.profiles.profile import ProviderProfile
 from agent_actors.profiles.registry import builtin_profiles
@@ -183,6 +187,9 @@ async def test_inline_calls_are_read_once_known(written: str, kind: str) -> None
     assert report.usable
     assert {one.name: one.value for one in report.recommendations} == {"text_tool_calls": kind}
     assert [one.number for one in report.observed_quirks] == [25]
+    asked = [one.messages for one in endpoint.requests]
+    assert all(one not in asked[:number] for number, one in enumerate(asked) if len(one) > 1)
+    assert sum(len(one) == 1 and "in Paris?" in str(one) for one in asked) == 1
 
 
 async def test_repeated_text_recommends_a_setting() -> None:
@@ -296,14 +303,14 @@ async def test_refusals_that_are_none_are_told_of() -> None:
     found = checks_of(report)
     assert "not clearly rejected: expected an event stream" in found["wrong model"].detail
     # What an endpoint repeats of the key is not shown.
-    assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no (the key)"
+    assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no [redacted]"
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
         (html(), "got a page"),
-        (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key (the key)"),
+        (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key [redacted]"),
         (status(503), "HTTP 503"),
         (body(b'{"no": "completion"}'), "JSON that is not a chat completion"),
         (reply(in_band_error("out of memory")), "out of memory"),
@@ -341,7 +348,18 @@ async def test_ever_changing_refusals_are_bounded() -> None:
         report = await examined(endpoint.base_url)
 
     assert not report.usable
-    assert len(endpoint.requests) == 6  # the list, and one question put five times
+    assert report.recommendations == ()
+    fields = [[k for k in one.body if k.startswith("max_")] for one in endpoint.requests[1:]]
+    assert fields == [["max_tokens"], ["max_completion_tokens"]]
+
+
+async def test_anthropic_question_is_asked_once() -> None:
+    def strict(request: EndpointRequest) -> ReplyTurn:
+        return status(400, {"error": {"message": "max_tokens: 2048 > 1024"}})
+
+    async with ScriptedEndpoint(strict) as endpoint:
+        await examined(endpoint.base_url, profile=builtin_profiles()["anthropic"])
+    assert [one.method for one in endpoint.requests] == ["GET", "POST"]
 
 
 async def test_known_inline_calls_are_not_probed_again() -> None:
@@ -375,11 +393,28 @@ async def test_instant_or_document_responses_are_noted() -> None:
         async with ScriptedEndpoint(script) as endpoint:
             return checks_of(await examined(endpoint.base_url))["streaming"].detail
 
-    assert "buffered" in await told(reply(*PLAIN))
     assert "nearly the complete response" in await told(reply("One, two."))
     assert "a single document arrived" in await told(
         body(CHAT_QUIRKS.distorted(PLAIN, ["whole_document"]).body)
     )
+
+
+@pytest.mark.parametrize(
+    ("reads", "seconds", "state", "detail"),
+    [
+        (1, 0.02, "works", "too fast to tell whether the response is buffered"),
+        (1, 2.0, "note", "the response is buffered and arrives at once"),
+        (9, 2.0, "works", "9 deltas in 9 reads over 2.00 s"),
+    ],
+)
+async def test_only_slow_responses_count_as_buffered(
+    reads: int, seconds: float, state: str, detail: str
+) -> None:
+    watch = Stopwatch()
+    watch.pieces = 9
+    outcome = ProbeResult(None, None, Capture(reads=reads), watch, seconds, ResponseFindings())
+    found = _judged_stream(outcome)
+    assert (found[0], found[1].startswith(detail)) == (state, True)
 
 
 async def test_without_counts_or_thoughts_that_is_noted() -> None:

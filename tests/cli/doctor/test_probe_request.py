@@ -13,8 +13,8 @@ from tests.cli.doctor.helpers import examined
 @pytest.mark.parametrize(
     ("key", "text", "told"),
     [
-        ("sk-a.b1234", "no sk-a.b1234x, sk-aXb1234", "no (the key)x, sk-aXb1234"),
-        ("k", "held back, bad key k, 'k', Bearer_k", "held back, bad key (the key), '(the key)', "),
+        ("sk-a.b1234", "no sk-a.b1234x, sk-aXb1234", "no [redacted]x, sk-aXb1234"),
+        ("k", "held back, bad key k, 'k', _k", "held back, bad key [redacted], '[redacted]', "),
         ("", "bad key", "bad key"),
         (None, "bad key", "bad key"),
     ],

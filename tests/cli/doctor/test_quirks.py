@@ -59,6 +59,18 @@ def chunk(delta: object, reason: object = None, **more: object) -> bytes:
     return b"data: %b\n\n" % json.dumps({"id": "x", "choices": [choice], **more}).encode()
 
 
+def cut_call(reason: str, arguments: str = '{"city": "Pa') -> bytes:
+    call = {"index": 0, "id": "id-one", "function": {"name": "f", "arguments": ""}}
+    more = {"index": 0, "function": {"arguments": arguments}}
+    return chunk({"tool_calls": [call]}) + chunk({"tool_calls": [more]}) + chunk({}, reason) + DONE
+
+
+def cut_document(reason: str) -> bytes:
+    call = {"index": 0, "id": "id-one", "function": {"name": "f", "arguments": '{"city": "Pa'}}
+    choice = {"message": {"tool_calls": [call]}, "finish_reason": reason}
+    return json.dumps({"choices": [choice]}).encode()
+
+
 DONE = b"data: [DONE]\n\n"
 END = chunk({}, "stop") + DONE
 
@@ -78,6 +90,12 @@ END = chunk({}, "stop") + DONE
         (chunk({"reasoning": "a", "content": ""}) + END, [37]),
         (chunk({"content": "a", "extra_content": {}}) + END, [40]),
         (b"\n\n" + chunk({"content": "a"}) + END, [42]),
+        (cut_call("length"), []),
+        (cut_call("tool_calls"), [28]),
+        (cut_call("length", '{"a": {"b": 1}'), []),
+        (cut_call("tool_calls", '{"a": {"b": 1}'), [26]),
+        (cut_document("max_tokens"), [47]),
+        (cut_document("tool_calls"), [28, 47]),
         (b"", [32]),
         (b"data: 1\n\ndata: {\n\ndata: []\n\n", [32]),
         (b'{"choices": [{"message": {"content": "a"}}]}', [47]),

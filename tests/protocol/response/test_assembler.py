@@ -280,6 +280,18 @@ def test_two_objects_in_slot_are_two_calls() -> None:
     )
 
 
+def test_extras_belong_to_first_object_only() -> None:
+    fragments = (
+        ToolCallDelta(0, "a", "f", '{"x":1}', {"signature": "s"}),
+        ToolCallDelta(0, arguments='{"x":2}'),
+    )
+    blocks = finished(*fragments).blocks
+    assert [block.extra for block in blocks if isinstance(block, ToolUseBlock)] == [
+        {"signature": "s"},
+        {},
+    ]
+
+
 def test_object_arguments_have_no_raw_text() -> None:
     assert finished(ToolCallDelta(0, "a", "f", {"x": 1})).blocks == (
         ToolUseBlock("a", "f", {"x": 1}),

@@ -204,3 +204,29 @@ def test_name_fragments_are_bounded() -> None:
     for number in range(2000):
         slot.add(delta(0, name=f"part{number}"))
     assert 1024 <= len(slot.name) < 1100
+
+
+@pytest.mark.parametrize("index", [None, 0])
+def test_same_name_with_other_arguments_splits(index: int | None) -> None:
+    assert assembled(
+        delta(index, "", "f", '{"x":1}'), delta(index, "", "f", '{"x":2}'), delta(index, "", "f")
+    ) == [("", "f", '{"x":1}'), ("", "f", '{"x":2}')]
+
+
+@pytest.mark.parametrize("text", ['{"x":1}', '{"x": 1}', "{}", '{"y":', ""])
+def test_repeated_or_partial_arguments_open_no_slot(text: str) -> None:
+    assert len(assembled(delta(None, "", "f", '{"x":1}'), delta(None, "", "f", text))) == 1
+
+
+def test_arguments_after_empty_object_open_no_slot() -> None:
+    assert len(assembled(delta(None, "", "f", "{}"), delta(None, "", "f", '{"x":1}'))) == 1
+
+
+def test_each_call_keeps_its_own_extras() -> None:
+    """Two calls without arguments differ only in their extra fields."""
+    table = SlotTable()
+    for signature in ("s", "t", "t"):
+        extra = {"signature": signature}
+        fragment = ToolCallDelta(None, "", "f", {}, extra)
+        table.slot_of(fragment).add(fragment)
+    assert [slot.extra for slot in table] == [{"signature": "s"}, {"signature": "t"}]

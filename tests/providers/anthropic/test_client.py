@@ -22,12 +22,14 @@ from agent_actors.model import AnthropicMessages
 from agent_actors.testing import ScriptedEndpoint, call, html, reply, say, status, think, usage
 from tests.providers.anthropic.answers import (
     REQUEST,
+    add,
     arguments,
     begin,
     call_block,
     end,
     sse,
     start,
+    stop,
     text_block,
 )
 from tests.providers.openai_chat.fake_exchange import FakeExchange
@@ -209,8 +211,29 @@ async def test_continuations_are_bounded() -> None:
     exchange = SharedExclusiveLock(*[paused] * 9)
     asked = AnthropicMessages(exchange=exchange, max_continuations=2)
     answer = await asked.complete(REQUEST)
-    assert (answer.text, answer.finish_reason) == ("...", "unknown")
+    assert (answer.text, answer.finish_reason) == ("...", "paused")
     assert len(exchange.requests) == 3
+
+
+async def test_compaction_is_continued() -> None:
+    """With `pause_after_compaction`, a response is only the summary of the conversation."""
+    begun = start(0, {"type": "compaction", "content": None})
+    summary = add(0, {"type": "compaction_delta", "content": "They said hello."})
+    compacted = sse(begin(), begun, summary, stop(0), *end("compaction"))
+    exchange = SharedExclusiveLock(compacted, sse(begin(), *text_block("Hi"), *end()))
+    answer = await model(exchange).complete(REQUEST)
+    block: JsonObject = {"type": "compaction", "content": "They said hello."}
+    assert answer.blocks == (OpaqueBlock(block, "anthropic"), TextBlock("Hi"))
+    assert answer.finish_reason == "stop"
+    messages = json.loads(exchange.requests[1].body)["messages"]
+    assert messages[1] == {"role": "assistant", "content": [block]}
+
+
+async def test_damage_of_each_part_is_counted() -> None:
+    junk = b"data: {no json\n\n"
+    parts = [junk + sse(begin(), *text_block("."), *end(reason)) for reason in ("pause_turn", "x")]
+    answer = await model(SharedExclusiveLock(*parts)).complete(REQUEST)
+    assert (answer.text, answer.damaged_lines) == ("..", 2)
 
 
 async def test_pause_with_tool_calls_awaits_results() -> None:

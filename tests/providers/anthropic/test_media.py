@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from agent_actors.domain.blocks import FileBlock, ImageBlock, ToolResultBlock
+from agent_actors.domain.blocks import FileBlock, ImageBlock, TextBlock, ToolResultBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from tests.providers.anthropic.test_encode import parts
 
@@ -93,6 +93,15 @@ def test_document_keeps_title_and_extras() -> None:
             "title": "report.pdf",
             **extra,
         }
+    ]
+
+
+def test_image_of_response_becomes_label() -> None:
+    """The protocol accepts images from the user only."""
+    image = ImageBlock("https://x/y.png", "image/png")
+    assert parts(TextBlock("Look"), image, role="assistant") == [
+        {"type": "text", "text": "Look"},
+        {"type": "text", "text": "[image]"},
     ]
 
 

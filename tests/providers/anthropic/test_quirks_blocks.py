@@ -14,6 +14,7 @@ from agent_actors.domain.blocks import (
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import (
+    ModelDelta,
     ModelRequest,
     ModelSettings,
     ProgressDelta,
@@ -24,6 +25,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.domain.usage import Usage
 from agent_actors.providers.anthropic.decode import MessageDecoder
+from agent_actors.providers.anthropic.response import AnswerReader
 from tests.providers.anthropic.answers import (
     REQUEST,
     add,
@@ -100,7 +102,7 @@ def test_blocks_are_shown_as_they_stream() -> None:
         ("refusal", "refusal"),
         ("content_filter", "content_filter"),
         ("SAFETY", "content_filter"),
-        ("pause_turn", "unknown"),
+        ("pause_turn", "paused"),
         ("something_new", "unknown"),
         ("length", "length"),
     ],
@@ -206,6 +208,11 @@ def test_server_tools_are_kept_verbatim() -> None:
     )
 
 
+def fed(*events: object) -> list[ModelDelta]:
+    """The deltas of the beginning of a stream."""
+    return list(AnswerReader(REQUEST, endpoint="e").feed(sse(*events)))
+
+
 def test_hidden_blocks_still_show_progress() -> None:
     going_on = [ProgressDelta()]
     use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
@@ -218,8 +225,8 @@ def test_hidden_blocks_still_show_progress() -> None:
         add(1, {"type": "citations_delta", "citation": {"c": 1}}),
         add(5, {"type": "something_delta", "more": "of it"}),
     ):
-        before = len(shown(*opening)) - 1  # but for the notice that the stream ended there
-        assert shown(*opening, event)[before:][:1] == going_on, event
+        before = len(fed(*opening))
+        assert fed(*opening, event)[before:][:1] == going_on, event
     for nothing in (
         start(0, use),
         stop(0),
@@ -230,7 +237,7 @@ def test_hidden_blocks_still_show_progress() -> None:
         add(1, {"type": "citations_delta", "citation": None}),
         dict[str, object](type="ping"),
     ):
-        assert shown(*opening, nothing) == shown(*opening), nothing
+        assert fed(*opening, nothing) == fed(*opening), nothing
 
 
 def test_truncated_server_tool_keeps_initial_input() -> None:
@@ -423,7 +430,7 @@ def test_a_seal_that_comes_twice_is_one() -> None:
 def test_duplicated_arguments_are_shown_once() -> None:
     events = [start(0, tool_use(given={"q": 1})), arguments('{"q": 2}'), stop(0)]
     assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 2})]
-    pieces = [d.arguments for d in shown(begin(), *events) if isinstance(d, ToolCallDelta)]
+    pieces = [d.arguments for d in shown(begin(), *events, *end()) if isinstance(d, ToolCallDelta)]
     assert pieces == ["", '{"q": 2}']
 
 
@@ -458,3 +465,24 @@ def test_extras_count_toward_size_limit(piece: JsonObject) -> None:
     for _ in range(400):
         decoder.decode(json.dumps(add(0, piece)))
     assert 400 * 50 < decoder.size < 400 * 100
+
+
+def test_usage_sums_all_sampling_steps() -> None:
+    """The totals leave out the compaction, which is billed too."""
+    steps: list[JsonObject] = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000}
+        | {"cache_read_input_tokens": 10, "cache_creation_input_tokens": 5},
+    ]
+    odd: list[object] = [*steps, None, {"type": "message", "output_tokens": -1}]
+    totals = {"input_tokens": 23_000, "cache_read_input_tokens": 10}
+    events = end(output_tokens=1_000, iterations=odd, **totals)
+    found = answer(begin(), *text_block("Hi"), *events, *events)
+    assert found.usage == Usage(203_015, 4_500, cache_read_tokens=10, cache_creation_tokens=5)
+
+
+def test_higher_total_than_steps_counts() -> None:
+    steps = [{"type": "message", "input_tokens": 2, "output_tokens": 1}]
+    for usage in ({"output_tokens": 9, "iterations": steps}, {"iterations": "odd"}):
+        found = answer(begin(), *text_block("Hi"), *end(**usage))
+        assert found.usage == Usage(3, int(usage.get("output_tokens", 4)))

@@ -4,17 +4,19 @@ import json
 
 import pytest
 
-from agent_actors.domain.blocks import (
-    TextBlock,
-    ToolUseError,
-)
+from agent_actors.domain.blocks import ToolUseError
 from agent_actors.domain.model import (
     NoticeDelta,
     TextDelta,
     ToolCallDelta,
 )
 from agent_actors.domain.usage import Usage
-from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from agent_actors.errors import (
+    ProviderConnectError,
+    ProviderInBandError,
+    ProviderProtocolError,
+)
+from agent_actors.protocol.retry import judge
 from agent_actors.providers.anthropic.response import AnswerReader
 from tests.providers.anthropic.answers import (
     REQUEST,
@@ -198,10 +200,9 @@ def test_errors_may_have_any_shape(body: bytes, message: str, code: str) -> None
         (sse({"type": "ping"}), "the stream contained neither a response nor a finish reason"),
         (sse(begin(), {"type": "message_stop"}), "the stream contained neither a response"),
         (b"data: nonsense\n\ndata: [DONE]\n\n", r"1 data line\(s\) .* 'nonsense'"),
-        (sse({"choices": [{"delta": {"content": "Hi"}}]}), r"1 data line\(s\) .*choices"),
         (
-            sse(begin(), start(0, THINKING), thought("Hm")),
-            "before any part of the response",
+            sse({"choices": [{"delta": {"content": "Hi"}}]}),
+            r"expected an event stream of a message, got an event stream of a chat completion",
         ),
     ],
 )
@@ -238,20 +239,40 @@ def test_complete_calls_of_truncated_response_run() -> None:
     ]
 
 
-@pytest.mark.parametrize("pieces", [[], ["{"], ["{}"], ['{"q": 1}']])
-def test_call_broken_by_disconnect_never_runs(pieces: list[str]) -> None:
-    found = answer(begin(), *text_block("Hi"), *call_block(*pieces, index=1)[:-1])
-    text_, block = found.blocks
-    assert text_ == TextBlock("Hi")
-    assert isinstance(block, ToolUseError)
-    assert block.error.startswith("the stream broke off before")
-    assert found.usage.estimated
+@pytest.mark.parametrize(
+    "events",
+    [
+        [],
+        text_block("Hi"),
+        call_block('{"q": 1}'),
+        [start(0, THINKING), thought("Hm")],
+        [*text_block("Hi"), {"type": "message_delta", "usage": {"output_tokens": 7}}],
+    ],
+)
+def test_message_without_end_mark_is_incomplete(events: list[object]) -> None:
+    """The body ends cleanly, as if a proxy had lost its connection to the model."""
+    with pytest.raises(ProviderConnectError, match="ended without `message_stop`") as caught:
+        answer(begin(), *events)
+    assert judge(caught.value, now=0).again
 
 
-def test_call_finished_before_disconnect_is_complete() -> None:
-    found = answer(begin(), *call_block('{"q": 1}'), *call_block("{", index=1, call_id="b")[:-1])
-    assert told(found.blocks)[0] == ("a", "find", {"q": 1})
-    assert isinstance(found.blocks[1], ToolUseError)
+@pytest.mark.parametrize(
+    ("reason", "code", "again"),
+    [
+        ("error", "error", True),
+        ("malformed_model_output", "malformed_model_output", True),
+        ("missing_thought_signature", "missing_thought_signature", False),
+    ],
+)
+def test_failure_reason_is_an_error(reason: str, code: str, *, again: bool) -> None:
+    body = sse(begin(), *text_block("Hi"), *end(reason))
+    with pytest.raises(ProviderInBandError) as caught:
+        read(body)
+    assert (caught.value.code, judge(caught.value, now=0).again) == (code, again)
+    reader = AnswerReader(REQUEST, endpoint="e")
+    assert TextDelta("Hi") in reader.feed(body)
+    with pytest.raises(ProviderInBandError):
+        read(json.dumps(whole(stop_reason=reason)).encode())
 
 
 def test_refusal_cuts_its_call() -> None:

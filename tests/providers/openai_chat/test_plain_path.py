@@ -57,12 +57,14 @@ ODD: Mapping[str, Mapping[str, Sequence[Json]]] = {
         "error": [None, "", {}, "broken"],
         "message": [None, "", "broken"],
         "detail": [None, "", "broken"],
+        "x_groq": [None, {}, {"usage": USAGE}, {"error": "broken"}, "x"],
     },
     "choice": {
         "index": [1, None],
         "delta": [None, "x", {}],
         "message": [None, {"content": "whole"}, "x"],
-        "finish_reason": ["", "null", "None", "stop", "length", 3],
+        "finish_reason": ["", "null", "None", "stop", "length", "error", 3],
+        "error": [None, "", {}, "broken"],
         "usage": [None, USAGE, {}, "x"],
     },
     "delta": {
@@ -75,6 +77,9 @@ ODD: Mapping[str, Mapping[str, Sequence[Json]]] = {
         "function_call": [None, {}, {"name": "f", "arguments": "{}"}],
         "extra_content": [None, {}, {"google": 1}, "x"],
         "annotations": [[], ["x"]],
+        "reasoning_details": [[], None, [{"type": "reasoning.text", "text": "t"}], "x"],
+        "images": [[], None, ["x"], "x"],
+        "audio": [None, {}, {"transcript": "t"}, "x"],
     },
 }
 ODDITIES = [

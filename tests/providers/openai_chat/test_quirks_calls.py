@@ -12,7 +12,7 @@ import pytest
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelRequest, ModelSettings
-from agent_actors.errors import ProviderProtocolError
+from agent_actors.errors import ProviderConnectError
 from tests.providers.openai_chat.answers import answer, calls, chunk, entry, made, read, sse, text
 
 A, B = '{"q":"A"}', '{"q":"B"}'
@@ -45,6 +45,18 @@ def test_quirk_01_neither_index_nor_id() -> None:
         calls(entry(None, None, "find", ""), entry(None, None, "now", "")), chunk({}, "stop")
     )
     assert made(found) == [("call_1_0", "find", {}), ("call_1_1", "now", {})]
+
+
+def test_quirk_01_repeated_tool_keeps_each_signature() -> None:
+    def of(arguments: str, signature: str) -> dict[str, object]:
+        extra = {"google": {"thought_signature": signature}}
+        return {**entry(None, None, "find", arguments), "extra_content": extra}
+
+    found = answer(calls(of(A, "s")), calls(of(B, "t")), chunk({}, "tool_calls"))
+    assert made(found) == [("call_1_0", "find", {"q": "A"}), ("call_1_1", "find", {"q": "B"})]
+    assert [block.extra for block in found.blocks if isinstance(block, ToolUseBlock)] == [
+        {"extra_content": {"google": {"thought_signature": signature}}} for signature in "st"
+    ]
 
 
 def test_quirk_02_index_zero_on_parallel_calls() -> None:
@@ -259,7 +271,7 @@ def test_quirk_30_finish_reason_null_or_absent() -> None:
     absent["choices"] = [{"delta": {"content": " there"}}]
     found = answer(text("Hi", "null"), absent, chunk({}, "stop"))
     assert (found.text, found.finish_reason) == ("Hi there", "stop")
-    with pytest.raises(ProviderProtocolError, match="before any part of the response was complete"):
+    with pytest.raises(ProviderConnectError, match="the response is incomplete"):
         answer(calls(entry(0, "a", "find", '{"q"'), finish="null"), done=False)
 
 

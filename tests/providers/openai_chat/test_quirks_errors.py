@@ -8,6 +8,7 @@ from agent_actors.domain.blocks import TextBlock, ThinkingBlock
 from agent_actors.domain.model import TextDelta
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ProviderInBandError, ProviderProtocolError
+from agent_actors.protocol.retry import judge
 from agent_actors.providers.error_body import code_of, message_of_body
 from agent_actors.providers.openai_chat.response import AnswerReader
 from tests.providers.openai_chat.answers import (
@@ -81,6 +82,50 @@ def test_quirk_45_failed_generation_is_told() -> None:
     error = in_band(sse(value))
     assert "Failed to call a function. (the model wrote: <function=f{)" in str(error)
     assert error.code == "tool_use_failed"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "again"),
+    [
+        ("insufficient_system_resource", "insufficient_system_resource", True),
+        ("error", "error", True),
+        ("abort", "abort", True),
+        ("MALFORMED_FUNCTION_CALL", "malformed_function_call", True),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", "malformed_function_call", True),
+        ("too_many_tool_calls", "too_many_tool_calls", False),
+    ],
+)
+def test_failure_reason_is_an_error(reason: str, code: str, *, again: bool) -> None:
+    """The content of the same chunk is still shown, and a later end mark changes nothing."""
+    body = sse(text("Hi"), text("!", reason), chunk({}, "stop"))
+    error = in_band(body)
+    assert (error.code, judge(error, now=0).again) == (code, again)
+    shown = AnswerReader(REQUEST, endpoint=ENDPOINT).feed(body)
+    assert [delta.text for delta in shown if isinstance(delta, TextDelta)] == ["Hi", "!"]
+    whole = {"choices": [{"message": {"content": "Hi"}, "finish_reason": reason}]}
+    assert in_band(json.dumps(whole).encode()).code == code
+
+
+def test_category_of_reason_is_cut_off() -> None:
+    assert answer(text("Hi", "content_filter: RECITATION")).finish_reason == "content_filter"
+    assert answer(text("Hi", "odd: thing")).finish_reason == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [({"message": "lost", "code": 502}, "502"), ("lost", "error"), ({"type": "error"}, "error")],
+)
+def test_error_of_a_choice_is_raised(error: object, code: str) -> None:
+    failed = {"choices": [{"delta": {"content": ""}, "finish_reason": "error", "error": error}]}
+    assert in_band(sse(text("Hi"), failed)).code == code
+
+
+@pytest.mark.parametrize("more", [{}, {"choices": None}])
+def test_early_stop_of_groq_is_an_error(more: dict[str, object]) -> None:
+    stopped = {**text("Hi"), "x_groq": {"id": "req_1", "error": "over capacity"}, **more}
+    error = in_band(sse(text("Hel"), stopped))
+    assert (str(error), error.code) == (f"{ENDPOINT}: over capacity", "x_groq.error")
+    assert judge(error, now=0).again
 
 
 @pytest.mark.parametrize("nothing", [None, "", {}, False])

@@ -21,7 +21,7 @@ from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings, ToolSpec
 from agent_actors.errors import ProviderStatusError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
-from agent_actors.providers.error_body import refuses_tools
+from agent_actors.providers.error_body import explain_refused_tools
 from agent_actors.providers.openai_chat import OpenAIChat
 from agent_actors.providers.openai_chat.encode import encode_request
 from agent_actors.providers.openai_chat.response import AnswerReader
@@ -225,5 +225,7 @@ async def test_refused_tools_error_suggests_a_fix(
         (500, ""),
     ],
 )
-def test_other_refusals_are_not_taken_for_that(status: int, message: str) -> None:
-    assert not refuses_tools(status, message)
+def test_other_refusals_get_no_hint(status: int, message: str) -> None:
+    error = ProviderStatusError(endpoint="e", status=status, body_message=message, headers={})
+    explain_refused_tools(error)
+    assert error.hint == ""

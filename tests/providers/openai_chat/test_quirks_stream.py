@@ -13,7 +13,8 @@ import pytest
 from agent_actors.domain.blocks import TextBlock, ThinkingBlock, ToolUseBlock, ToolUseError
 from agent_actors.domain.model import NoticeDelta, UsageDelta
 from agent_actors.domain.usage import Usage
-from agent_actors.errors import ProviderProtocolError
+from agent_actors.errors import ProviderConnectError, ProviderProtocolError
+from agent_actors.protocol.retry import judge
 from agent_actors.providers.openai_chat.response import AnswerReader
 from agent_actors.providers.response_sink import CUT_SHORT
 from tests.providers.openai_chat.answers import (
@@ -52,7 +53,7 @@ def protocol_error(body: bytes, content_type: str = "") -> str:
 
 def test_quirk_32_text_without_end() -> None:
     found = answer(text("Hel"), text("lo"), done=False)
-    assert (found.text, found.finish_reason) == ("Hello", "unknown")
+    assert (found.text, found.finish_reason) == ("Hello", "unmarked")
 
 
 @pytest.mark.parametrize(
@@ -85,15 +86,17 @@ def test_quirk_32_truncated_call_without_end() -> None:
     "chunks", [[calls(entry(0, "a", "f", '{"x"'))], [chunk({"reasoning": "Hm"})]]
 )
 def test_quirk_32_nothing_complete_without_end(chunks: list[object]) -> None:
-    assert "before any part of the response was complete" in protocol_error(
-        sse(*chunks, done=False)
-    )
+    with pytest.raises(ProviderConnectError, match="the response is incomplete") as caught:
+        answer(*chunks, done=False)
+    assert judge(caught.value, now=0).again
 
 
 def test_quirk_32_done_without_finish_reason() -> None:
     found = answer(chunk({"reasoning": "Hm"}), calls(entry(0, "a", "now", "")))
     assert made(found) == [("a", "now", {})]
-    assert answer(chunk({"reasoning": "Hm"})).blocks == (ThinkingBlock("Hm"),)
+    thinking = answer(chunk({"reasoning": "Hm"}))
+    assert thinking.blocks == (ThinkingBlock("Hm"),)
+    assert thinking.finish_reason == "unknown"
 
 
 def test_quirk_32_last_event_without_blank_line() -> None:
@@ -412,3 +415,11 @@ def test_finish_reasons_are_told_in_neutral_words(finish: str, reason: str) -> N
 def test_a_refusal_is_text_and_says_so() -> None:
     found = answer(chunk({"refusal": "I ca"}), chunk({"refusal": "n't."}), chunk({}, "stop"))
     assert (found.text, found.finish_reason) == ("I can't.", "refusal")
+
+
+@pytest.mark.parametrize("more", [{}, {"usage": None}])
+def test_token_counts_of_groq_are_read(more: dict[str, object]) -> None:
+    counts = {"prompt_tokens": 12, "completion_tokens": 3}
+    last = chunk({}, "stop", x_groq={"id": "req_1", "usage": counts}, **more)
+    assert answer(text("Hi"), last).usage == Usage(12, 3)
+    assert answer(text("Hi"), chunk({}, "stop", x_groq={"usage": "odd"})).usage.estimated

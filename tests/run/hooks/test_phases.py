@@ -10,6 +10,7 @@ from trio.testing import MockClock
 from agent_actors import open_runtime
 from agent_actors.domain.blocks import ThinkingBlock
 from agent_actors.domain.events import AssistantDelta
+from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.errors import HookError, ProviderConnectError
 from agent_actors.hooks import (
@@ -155,7 +156,7 @@ async def test_late_leaving_session_is_not_awaited() -> None:
 # --- prompts ---
 
 
-@pytest.mark.feature("OAS-099", "OAS-104")
+@pytest.mark.feature("OAS-094", "OAS-099", "OAS-104")
 async def test_rewritten_prompt_is_sent_and_stored() -> None:
     async def polite(event: UserPromptSubmitEvent) -> HookDecision:
         return HookDecision(modified_prompt=f"{event.prompt} Please.")
@@ -240,6 +241,26 @@ async def test_invalid_rewritten_messages_are_hook_error() -> None:
         await run(options)
 
 
+@pytest.mark.feature("WICK-038")
+@pytest.mark.parametrize("phase", ["modify_request", "wrap_model_call"])
+async def test_request_hooks_rewrite_without_permission(phase: str) -> None:
+    other = Messages().user("Something else.")
+
+    async def modify(request: ModelRequest) -> ModelRequest:
+        return attrs.evolve(request, messages=other)
+
+    async def wrap(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
+        return await call_next(attrs.evolve(request, messages=other))
+
+    hook = modify if phase == "modify_request" else wrap
+    options = agent("Done.", hooks={phase: hook})
+    assert not options.allow_message_rewrite
+    result = await run(options)
+    assert asked(options)[0].messages == other
+    assert result.messages[0].content == "Go."
+
+
+@pytest.mark.feature("WICK-042")
 async def test_wrappers_nest_from_outside_in() -> None:
     order: list[str] = []
 

@@ -1,6 +1,7 @@
 """Hooks over a whole run: what they share, when it ends, and what goes wrong."""
 
 import math
+from collections.abc import Awaitable, Callable
 
 import attrs
 import pytest
@@ -42,7 +43,25 @@ def forget() -> None:
 # --- runs ---
 
 
-@pytest.mark.feature("ASDK-002", "ASDK-005", "WICK-023", "WICK-026")
+@pytest.mark.feature("ASDK-005")
+async def test_run_keeps_hooks_it_started_with() -> None:
+    async def late(event: PhaseEvent) -> HookDecision:
+        raise AssertionError
+
+    async def change(event: PreToolUseEvent) -> None:
+        seen.append(event.tool_input["text"])
+        registered.append(late)
+        hooks["after_tool"] = [late]
+
+    seen: list[object] = []
+    registered: list[object] = [change]
+    hooks: dict[str, list[object]] = {"before_tool": registered}
+    options = agent(call("echo", {"text": "a"}), call("echo", {"text": "b"}), "Done.", hooks=hooks)
+    await run(options)
+    assert seen == ["a", "b"]
+
+
+@pytest.mark.feature("ASDK-002", "WICK-023", "WICK-026")
 async def test_hooks_share_state_within_a_run() -> None:
     @tool
     async def extra() -> str:
@@ -232,6 +251,42 @@ async def test_wrapper_may_have_its_own_deadline(autojump_clock: MockClock) -> N
 
     with pytest.raises(HookError, match="hook Impatient in wrap_model_call: did not finish within"):
         await run(agent([pause(50), say("Done.")], hooks=Impatient()))
+
+
+@pytest.mark.parametrize("phase", ["wrap_model_call", "wrap_tool_call"])
+@pytest.mark.parametrize("hangs", ["before", "after"])
+async def test_hanging_wrapper_ends_at_hook_timeout(
+    phase: str, hangs: str, autojump_clock: MockClock
+) -> None:
+    async def hang(asked: object, call_next: Callable[[object], Awaitable[object]]) -> object:
+        if hangs == "before":
+            await trio.sleep_forever()
+        await call_next(asked)
+        await trio.sleep_forever()
+
+    options = attrs.evolve(agent(*USE, hooks={phase: hang}), hook_timeout=7)
+    with pytest.raises(HookError, match=f"hook hang in {phase}: did not finish within 7 s"):
+        await run(options)
+    assert trio.current_time() < 10
+
+
+async def test_wrapped_step_pauses_hook_timeout(autojump_clock: MockClock) -> None:
+    @tool
+    async def nap() -> str:
+        """Sleep."""
+        await trio.sleep(50)
+        return "rested"
+
+    async def pass_on(asked: object, call_next: Callable[[object], Awaitable[object]]) -> object:
+        await trio.sleep(3)  # twice: together less than the timeout
+        answer = await call_next(asked)
+        await trio.sleep(3)
+        return answer
+
+    hooks: Hooks = {"wrap_model_call": [pass_on, pass_on], "wrap_tool_call": [pass_on, pass_on]}
+    plain = agent([pause(50), call("nap")], [pause(50), say("Done.")], hooks=hooks)
+    result = await run(attrs.evolve(plain, tools=[nap], hook_timeout=7))
+    assert (result.text, results(result)) == ("Done.", ["rested"])
 
 
 async def test_first_failing_hook_is_reported() -> None:

@@ -1,12 +1,16 @@
 """Hooks around tool calls: what they see, what they change, and how they end the run."""
 
+from functools import partial
+
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 
-from agent_actors import tool
-from agent_actors.domain.blocks import ToolUseBlock
+from agent_actors import AgentOptions, ToolContext, open_runtime, tool
+from agent_actors.domain.blocks import ToolResultBlock, ToolUseBlock
+from agent_actors.domain.events import SkillActivated
+from agent_actors.domain.json import JsonObject
 from agent_actors.errors import HookError
 from agent_actors.hooks import (
     HookDecision,
@@ -19,7 +23,7 @@ from agent_actors.hooks import (
 from agent_actors.permissions import PermissionPolicy
 from agent_actors.testing import Turn, call, interleave
 from agent_actors.tools.output import ToolOutput
-from tests.run.hooks.helpers import USE, Recorder, actions, agent, echo, ran, results, run
+from tests.run.hooks.helpers import USE, Recorder, actions, agent, asked, echo, ran, results, run
 
 
 @pytest.fixture(autouse=True)
@@ -53,21 +57,24 @@ async def test_in_place_wrapper_change_is_checked(
     assert ("not permitted" in results(result)[0]) is not late
 
 
-@pytest.mark.feature("OAS-094", "OAS-095", "OAS-097", "OAS-098", "OAS-100", "OAS-102")
+@pytest.mark.feature("OAS-094", "OAS-095", "OAS-097", "OAS-100", "OAS-102")
 async def test_denied_call_reports_its_reason() -> None:
     async def refuse(event: PreToolUseEvent) -> HookDecision:
         assert (event.tool_name, event.tool_input) == ("echo", {"text": "a"})
         assert [message["role"] for message in event.history][:1] == ["user"]
         return HookDecision(continue_=False, reason="not a")
 
-    result = await run(agent(*USE, hooks={"pre_tool_use": [refuse]}))
+    options = agent(*USE, hooks={"pre_tool_use": [refuse]})
+    result = await run(options)
     assert result.text == "Done."
-    assert results(result) == ["the call was refused: not a"]
+    (block,) = asked(options)[1].messages[-1].blocks
+    assert isinstance(block, ToolResultBlock)
+    assert (block.content, block.is_error) == ("the call was refused: not a", True)
     assert ran == []
     assert actions(result) == [("refuse", "before_tool", "deny")]
 
 
-@pytest.mark.feature("OAS-101")
+@pytest.mark.feature("OAS-094", "OAS-101")
 async def test_denial_ends_the_chain_of_rewrites() -> None:
     seen: list[object] = []
 
@@ -116,13 +123,15 @@ async def test_invalid_arguments_are_hook_error() -> None:
         await run(agent(*USE, hooks={"pre_tool_use": rewrite}))
 
 
-@pytest.mark.feature("OAS-105")
+@pytest.mark.feature("OAS-098", "OAS-105")
 async def test_replaced_result_keeps_call_done() -> None:
     async def shout(event: PostToolUseEvent) -> HookDecision:
-        assert event.tool_result == "said a"
+        seen.append((event.tool_name, event.tool_input, event.tool_result, event.is_error))
         return HookDecision(modified_output=str(event.tool_result).upper(), continue_=True)
 
+    seen: list[object] = []
     result = await run(agent(*USE, hooks={"post_tool_use": [shout]}))
+    assert seen == [("echo", {"text": "a"}, "said a", False)]
     assert results(result) == ["SAID A"]
     assert ran == ["a"]
 
@@ -151,6 +160,7 @@ async def test_broken_call_meets_no_hook() -> None:
     assert all(one.is_error for one in result.tool_calls)
 
 
+@pytest.mark.feature("OAS-102")
 @pytest.mark.parametrize("phase", ["before_tool", "after_tool"])
 async def test_hook_may_end_run_from_call(phase: str) -> None:
     async def stop(event: PhaseEvent) -> HookDecision:
@@ -174,6 +184,37 @@ async def test_wrapper_changes_input_and_output() -> None:
     assert (results(result), ran) == (["<said b>"], ["b"])
     result = await run(agent(*USE, hooks={"wrap_tool_call": wrong}))
     assert result.tool_calls[0].is_error
+
+
+@pytest.mark.feature("WICK-042")
+async def test_first_tool_wrapper_is_outermost() -> None:
+    def layer(name: str) -> dict[str, object]:
+        async def wrap(one: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+            output = await call_next(
+                attrs.evolve(one, input={"text": f"{one.input['text']}{name}"})
+            )
+            return attrs.evolve(output, content=f"{output.content}{name}")
+
+        return {"wrap_tool_call": wrap}
+
+    result = await run(agent(*USE, hooks=[layer("1"), layer("2")]))
+    assert (ran, results(result)) == (["a12"], ["said a1221"])
+
+
+@pytest.mark.feature("WICK-095")
+async def test_each_parallel_call_has_its_wrapper(autojump_clock: MockClock) -> None:
+    async def wrap(one: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+        inside.append(one.input["text"])
+        await trio.sleep(5)
+        seen_together.append(len(inside))
+        return await call_next(one)
+
+    inside: list[object] = []
+    seen_together: list[int] = []
+    turn = interleave(*(call("echo", {"text": text}) for text in "abc"))
+    await run(agent([turn], "Done.", hooks={"wrap_tool_call": wrap}))
+    assert sorted(ran) == sorted(map(str, inside)) == ["a", "b", "c"]
+    assert seen_together == [3, 3, 3]
 
 
 async def test_slow_hook_delays_no_other_call(
@@ -208,12 +249,10 @@ async def test_hooks_do_not_count_toward_deadline(
 
 @pytest.mark.feature("OAGS-063")
 async def test_hook_may_load_another_skill() -> None:
-    loaded: list[str] = []
-
     @tool(name="SkillLoad")
-    async def skill_load(name: str) -> str:
+    async def skill_load(name: str, ctx: ToolContext) -> str:
         """Load a skill."""
-        loaded.append(name)
+        ctx.record(partial(SkillActivated, name=name))
         return f"How to work with {name}."
 
     async def pin(event: PreToolUseEvent) -> HookDecision:
@@ -224,5 +263,74 @@ async def test_hook_may_load_another_skill() -> None:
         "Done.",
         hooks={"pre_tool_use": [HookMatcher("SkillLoad", pin)]},
     )
-    result = await run(attrs.evolve(options, tools=[skill_load]))
-    assert (loaded, results(result)) == (["pdf-v2"], ["How to work with pdf-v2."])
+    async with open_runtime() as runtime:
+        options = attrs.evolve(options, tools=[skill_load])
+        result = await runtime.run("Go.", options, session_id="s")
+        state = await runtime.sessions.snapshot("s")
+    assert state is not None
+    assert (state.skills, results(result)) == (("pdf-v2",), ["How to work with pdf-v2."])
+    assert "pdf-v2" in asked(options)[1].system_prompt
+
+
+async def test_repeated_call_drops_the_exception() -> None:
+    @tool
+    async def flaky(text: str) -> str:
+        """Fail the first time."""
+        seen.append(text)
+        if len(seen) == 1:
+            raise OSError("try again")
+        return "fine"
+
+    async def twice(call: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
+        first = await call_next(call)
+        return await call_next(call) if first.is_error and repeats else first
+
+    for repeats in (True, False):
+        seen: list[str] = []
+        options = agent(call("flaky", {"text": "a"}), "Done.", hooks={"wrap_tool_call": twice})
+        result = await run(attrs.evolve(options, tools=[flaky]))
+        (used,) = result.tool_calls
+        assert (type(used.exception), used.is_error) == (
+            (type(None), False) if repeats else (OSError, True)
+        )
+
+
+@pytest.mark.feature("ASDK-121")
+async def test_one_validator_checks_all_tools() -> None:
+    def validate(name: str, arguments: JsonObject) -> str | None:
+        seen.append((name, arguments.pop("text")))
+        if seen[-1][1] == "boom":
+            raise ValueError("odd")
+        return "not this" if seen[-1][1] == "bad" else None
+
+    async def rewrite(event: PreToolUseEvent) -> HookDecision | None:
+        changed = {"text": "bad"} if event.tool_input["text"] == "c" else None
+        return None if changed is None else HookDecision(modified_input=changed)
+
+    seen: list[tuple[str, object]] = []
+    calls = [call("echo", {"text": text}) for text in ("a", "bad", "boom", "c")]
+    options = agent(interleave(*calls), "Done.", hooks={"before_tool": rewrite})
+    result = await run(attrs.evolve(options, tool_validator=validate))
+    assert results(result) == [
+        "said a",
+        "not this",
+        "the validator of all tools raised ValueError: odd",
+        "not this",
+    ]
+    assert ran == ["a"]
+    assert [type(used.exception) for used in result.tool_calls].count(ValueError) == 1
+    assert ("echo", "bad") in seen
+
+
+@pytest.mark.feature("ASDK-122")
+async def test_changed_hooks_apply_to_later_runs() -> None:
+    async def refuse(event: PreToolUseEvent) -> HookDecision:
+        return HookDecision(continue_=False, reason="later")
+
+    async def add(event: PreToolUseEvent) -> None:
+        later.append(options.evolve(hooks=[{"before_tool": add}, {"before_tool": refuse}]))
+
+    later: list[AgentOptions] = []
+    options = agent(*USE, *USE, hooks={"before_tool": add})
+    assert results(await run(options)) == ["said a"]
+    assert "later" in results(await run(later[0]))[0]

@@ -56,6 +56,7 @@ async def seen(
     limits: UsageLimits = NO_LIMITS,
     session_limits: UsageLimits = NO_LIMITS,
     prompts: int = 1,
+    max_retries: int = 0,
 ) -> Seen:
     """Run an agent against these bodies, once for each prompt; the last run."""
     exchange = Bodies([*bodies])
@@ -64,7 +65,7 @@ async def seen(
         provider=AnthropicMessages(base_url="http://endpoint", exchange=exchange),
         limits=limits,
         session_limits=session_limits,
-        max_retries=0,
+        max_retries=max_retries,
     )
     found: list[Seen] = []
     async with open_runtime() as runtime:
@@ -100,6 +101,16 @@ async def test_exhausted_budget_ends_with_partial_response(
     assert run.result.stop_reason == f"budget:{what}"
     assert (run.result.text, run.asked) == ("." * asked, asked)
     assert [(e.requests, e.usage.input_tokens) for e in run.spent] == [(asked, 3 * asked)]
+
+
+async def test_endless_pause_has_own_stop_reason() -> None:
+    run = await seen(*[PAUSED] * 9)
+    assert (run.result.stop_reason, run.result.finish_reason, run.asked) == ("paused", "paused", 9)
+
+
+async def test_message_without_end_is_retried() -> None:
+    run = await seen(sse(begin(), *text_block("Hal")), WHOLE, max_retries=1)
+    assert (run.result.text, run.result.stop_reason, run.asked) == ("!", "completed", 2)
 
 
 async def test_session_counts_earlier_continuations() -> None:

@@ -5,6 +5,7 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, open_runtime
+from agent_actors.domain.events import ResultEvent
 from agent_actors.errors import (
     ProviderConnectError,
     ProviderDeadlineError,
@@ -140,6 +141,36 @@ async def test_late_fault_names_waiting_time(answer: Reply, kind: str) -> None:
             check_history(result.messages)
         with trio.fail_after(LONG):
             await endpoint.wait_closed()
+
+
+async def test_missing_end_mark_is_in_result() -> None:
+    """Some chat completions endpoints never mark an end, so the response counts as complete."""
+    data = b'data: {"choices":[{"delta":{"content":"Hal"}}]}\n\n'
+    async with (
+        ScriptedEndpoint([body(data, content_type="text/event-stream")]) as endpoint,
+        open_runtime() as runtime,
+        runtime.stream("Go.", options(endpoint), session_id="s") as stream,
+    ):
+        last = [event async for event in stream][-1]
+        result = stream.result
+        assert isinstance(last, ResultEvent)
+        assert last.finish_reason == "unmarked"
+        found = (result.text, result.stop_reason, result.finish_reason)
+        assert found == ("Hal", "completed", "unmarked")
+
+
+async def test_failure_reason_is_retried() -> None:
+    chunk = b'{"choices":[{"delta":{"content":"Hal"},"finish_reason":"error"}]}'
+    failed = body(b"data: " + chunk + b"\n\n", content_type="text/event-stream")
+    async with (
+        ScriptedEndpoint([failed, reply(say("Hello."))]) as endpoint,
+        open_runtime() as runtime,
+    ):
+        retrying = options(endpoint).evolve(max_retries=1)
+        async with runtime.stream("Go.", retrying, session_id="s") as stream:
+            seen = [event.type async for event in stream]
+        assert "attempt.restarted" in seen
+        assert (stream.result.text, stream.result.finish_reason) == ("Hello.", "stop")
 
 
 async def test_a_refused_connection_names_the_endpoint() -> None:

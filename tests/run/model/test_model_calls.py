@@ -9,7 +9,13 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors import AgentOptions, Runtime, open_runtime, tool
-from agent_actors.domain.events import AssistantDelta, AttemptRestarted, Event, UsageEvent
+from agent_actors.domain.events import (
+    AssistantDelta,
+    AttemptRestarted,
+    ErrorEvent,
+    Event,
+    UsageEvent,
+)
 from agent_actors.domain.model import ModelCompleted, ModelRequest
 from agent_actors.errors import (
     ConfigError,
@@ -119,14 +125,13 @@ async def test_final_failure_lists_attempts(
 
 
 @pytest.mark.feature("ASDK-025")
-async def test_zero_retries_works_negative_is_refused() -> None:
-    agent = options(fail(refusal()), "Hello.", max_retries=0)
+@pytest.mark.parametrize("max_retries", [0, -1])
+async def test_zero_or_negative_means_no_retry(max_retries: int) -> None:
+    agent = options(fail(refusal()), "Hello.", max_retries=max_retries)
     async with open_runtime() as runtime:
         with pytest.raises(ProviderStatusError):
             await runtime.run("Go.", agent)
     assert len(model_of(agent).requests) == 1
-    with pytest.raises(ConfigError, match="AgentOptions: max_retries must be at least 0"):
-        options("Hello.", max_retries=-1)
 
 
 async def test_permanent_failure_is_immediate() -> None:
@@ -256,10 +261,14 @@ async def test_long_pause_fails_immediately(
     agent = options(fail(refusal(retry_after="61")), "Hello.")
     async with open_runtime() as runtime:
         with pytest.raises(ProviderStatusError) as caught:
-            await runtime.run("Go.", agent)
-    assert caught.value.__notes__ == [
-        "the endpoint asks to wait 61 s; more than 60 s is not waited"
-    ]
+            await runtime.run("Go.", agent, session_id="s")
+        *_, end = await runtime.sessions.records("s")
+    reason = "the endpoint asks to wait 61 s; more than 60 s is not waited"
+    assert str(caught.value).endswith(f"({reason})")
+    assert (caught.value.hint, isinstance(end, ErrorEvent) and end.message) == (
+        reason,
+        str(caught.value),
+    )
 
 
 @pytest.mark.parametrize("where", ["between tries", "in line"])

@@ -118,6 +118,7 @@ async def test_a_mode_says_what_becomes_of_calls(mode: str, text: str) -> None:
 def test_ask_mode_needs_an_approver() -> None:
     with pytest.raises(ConfigError, match="there is no approver"):
         attrs.evolve(agent(*USE), permissions="prompt")
+    assert attrs.evolve(agent(*USE), permissions="prompt", on_ask="suspend").permissions
     with pytest.raises(ConfigError, match="on_ask must be 'wait' or 'suspend'; got 'maybe'"):
         attrs.evolve(agent(*USE), on_ask=cast(Literal["wait"], "maybe"))
 
@@ -137,6 +138,9 @@ async def test_person_answers_from_another_task(answer: str, text: str) -> None:
                     (question,) = runtime.questions("s")
                     assert runtime.questions("other") == ()
                     assert (question.id, question.tool_input) == (event.question_id, {"text": "a"})
+                    assert (question.prompt, question.choices) == (event.prompt, event.choices)
+                    assert event.choices == ("yes", "session", "always", "no")
+                    assert "echo" in event.prompt
                     runtime.answer(event.question_id, answer)
                     with pytest.raises(QuestionClosed, match="it was answered"):
                         runtime.answer(event.question_id, "yes")
@@ -241,7 +245,7 @@ def hands_on(request: PermissionRequest) -> PermissionDecision:
     return PermissionDecision("ask")
 
 
-@pytest.mark.feature("ASDK-064", "OAGS-085", "OAGS-086", "OAGS-090", "OAS-111")
+@pytest.mark.feature("ASDK-064", "OAGS-085", "OAGS-086", "OAS-111")
 @pytest.mark.parametrize(
     ("can_use_tool", "text"),
     [
@@ -256,8 +260,33 @@ async def test_a_function_may_decide(can_use_tool: CanUseTool, text: str) -> Non
     assert text in results(await run(options))[0]
 
 
+@pytest.mark.feature("OAGS-088")
+async def test_question_to_function_is_an_event() -> None:
+    options = attrs.evolve(with_policy(), can_use_tool=hands_on)
+    seen: list[UserQuestion] = []
+    async with open_runtime() as runtime, runtime.stream("Go.", options) as events:
+        async for event in events:
+            if isinstance(event, UserQuestion):
+                seen.append(event)
+                if event.by_function:
+                    with pytest.raises(QuestionClosed):
+                        runtime.answer(event.question_id, "yes")
+                else:
+                    runtime.answer(event.question_id, "yes")
+    first, second = seen
+    assert (first.by_function, second.by_function) == (True, False)
+    assert (first.prompt, first.choices, first.tool_input) == (
+        second.prompt,
+        second.choices,
+        {"text": "a"},
+    )
+    assert first.question_id != second.question_id
+
+
+@pytest.mark.feature("OAGS-090")
 async def test_async_approver_may_rewrite_the_call() -> None:
     async def decide(request: PermissionRequest) -> PermissionDecision:
+        await trio.lowlevel.checkpoint()
         assert (request.call.name, request.session_id) == ("echo", "s")
         request.call.input["text"] = "scribbled"
         return PermissionDecision("allow", input={"text": "b"})
@@ -421,15 +450,23 @@ async def test_nested_run_cannot_bypass_policy() -> None:
 # --- the model asks ---
 
 
+@pytest.mark.feature("OAGS-089")
 async def test_a_model_may_ask_the_user_itself() -> None:
     turns: list[Turn] = [
         call("AskUserQuestion", {"question": "Which one?", "choices": ["a", "b"]}),
         "Done.",
     ]
     options = attrs.evolve(agent(*turns), tools=[ask_user_question])
-    result = await asked_and_answered(options, "b")
-    assert results(result) == ["b"]
-    assert not result.tool_calls[0].is_error
+    shown: list[object] = []
+    async with open_runtime() as runtime, runtime.stream("Go.", options) as events:
+        async for event in events:
+            if isinstance(event, UserQuestion):
+                shown.append((event.prompt, event.choices, event.tool_use_id))
+                runtime.answer(event.question_id, "b")
+    assert events.result is not None
+    (done,) = events.result.tool_calls
+    assert shown == [("Which one?", ("a", "b"), done.id)]
+    assert (done.content, done.is_error) == ("b", False)
 
 
 async def test_ask_tool_needs_no_permission() -> None:

@@ -6,13 +6,16 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from agent_actors import AgentOptions, open_runtime
 from agent_actors.actors.tool_executor import RunTools, ToolExecutor
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import ActorCrashed
 from agent_actors.run.tools.tool_calls import RunCalls
+from agent_actors.testing import ScriptedModel, call, interleave
 from agent_actors.tools import tool
 from tests.actors.helpers import Attempt, Clock
 from tests.actors.tool_helpers import Crowd, call_of, nothing_is_held, run_of
+from tests.run.helpers import check_history
 
 
 @pytest.fixture
@@ -123,3 +126,17 @@ async def test_woken_driver_does_not_wait(
     assert await calls.ended() == []
     assert trio.current_time() == 0
     assert numbers(await calls.ended()) == ["0"]
+
+
+async def test_run_starts_bounded_number_of_calls() -> None:
+    model = ScriptedModel(
+        [[interleave(*(call("wait", {"seconds": 0}) for _ in range(5)))], "Done."]
+    )
+    options = AgentOptions(model="m", provider=model, tools=[wait], max_calls_per_response=3)
+    async with open_runtime() as runtime:
+        result = await runtime.run("Go.", options)
+        assert runtime.statistics().tools.calls == 3
+    assert [one.is_error for one in result.tool_calls] == [False] * 3 + [True] * 2
+    assert "at most 3 calls" in str(result.tool_calls[-1].content)
+    assert result.text == "Done."
+    check_history(result.messages)

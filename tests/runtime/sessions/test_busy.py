@@ -82,7 +82,6 @@ async def test_truncated_response_is_paid_not_kept(
     assert spent[0].run_id == runs.results["one"].run_id
 
 
-@pytest.mark.feature("OAGS-013")
 @pytest.mark.parametrize("store", [MemoryStore, SlowStore])
 async def test_latest_interrupt_wins_and_loses_nothing(
     store: type[MemoryStore], autojump_clock: MockClock

@@ -1,28 +1,56 @@
 """What runs leave of their sessions: numbers, times, metadata; through evictions and openings."""
 
 import itertools
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import attrs
 import pytest
+import trio
+from trio.testing import MockClock
 
-from agent_actors import AgentOptions, open_runtime, tool
+from agent_actors import AgentOptions, Tool, open_runtime, tool
 from agent_actors.abc import SessionStore
+from agent_actors.actors.session_log import SWEEP_EVERY
+from agent_actors.domain.json import JsonObject
 from agent_actors.errors import SessionBusy
+from agent_actors.events import SystemInit
+from agent_actors.hooks import HookContext, HookDecision
+from agent_actors.permissions import PermissionPolicy
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, call, hang
 from tests.run.helpers import check_records
-from tests.run.hooks.helpers import USE
+from tests.run.hooks.helpers import USE, echo
 from tests.runtime.sessions.helpers import DISK, STORES, contents, talk, talker, when_free
 
 MakeStore = Callable[[Path], SessionStore]
+
+
+def echo_back(arguments: JsonObject) -> JsonObject:
+    return arguments
+
+
 everywhere = pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
 on_disk = pytest.mark.parametrize("make", DISK.values(), ids=DISK.keys())
 
 
 @everywhere
-@pytest.mark.feature("OAGS-007", "OAGS-008", "OAGS-009")
+@pytest.mark.feature("OAGS-008")
+async def test_event_times_are_epoch_seconds(make: MakeStore, tmp_path: Path) -> None:
+    async with open_runtime(store=make(tmp_path / "store")) as runtime:
+        async with runtime.stream("Go.", talker(*USE), session_id="s") as events:
+            stamps = [event.ts async for event in events]
+        stamps += [record.ts for record in await runtime.sessions.records("s")]
+        stamps.append(runtime.notify("Look.").ts)
+    assert events.result is not None
+    stamps += [at for one in events.result.tool_calls for at in (one.started_at, one.completed_at)]
+    day = 86_400.0
+    assert all(abs(stamp - time.time()) < day for stamp in stamps)
+
+
+@everywhere
+@pytest.mark.feature("OAGS-007", "OAGS-009")
 async def test_records_are_numbered_with_monotonic_time(make: MakeStore, tmp_path: Path) -> None:
     times = itertools.cycle([5.0, 7.0, 3.0, 9.0, 1.0])
     async with open_runtime(store=make(tmp_path / "store")) as runtime:
@@ -36,10 +64,46 @@ async def test_records_are_numbered_with_monotonic_time(make: MakeStore, tmp_pat
     assert {5.0, 7.0, 9.0} <= set(stamps)
 
 
+@pytest.mark.feature("OAGS-075")
+@pytest.mark.parametrize("blocked", [False, True])
+async def test_allowed_tools_are_the_offered_ones(blocked: bool) -> None:
+    @tool
+    async def extra() -> str:
+        """Another."""
+        return "extra"
+
+    async def plan(event: object, ctx: HookContext) -> HookDecision | None:
+        ctx.register_tool(extra)
+        return HookDecision(continue_=False) if blocked else None
+
+    policy = PermissionPolicy(disallowed_tools=["no_*"], deny=["secret"])
+    tools = [Tool(name, "", None, echo_back) for name in ("echo", "no_way", "secret")]
+    options = attrs.evolve(
+        talker("Fine."), tools=tools, permissions=policy, hooks={"before_agent": plan}
+    )
+    async with open_runtime() as runtime:
+        await runtime.run("Go.", options, session_id="s")
+        info = await runtime.sessions.info("s")
+        assert info is not None
+        (init,) = [e for e in await runtime.sessions.records("s") if isinstance(e, SystemInit)]
+    assert (list(init.tools), info.metadata["allowed_tools"]) == (["echo", "extra"],) * 2
+
+
 @everywhere
 @pytest.mark.feature("OAGS-073", "OAGS-074", "OAGS-075", "OAGS-079")
 async def test_run_records_its_environment(make: MakeStore, tmp_path: Path) -> None:
-    options = attrs.evolve(talker("Fine.", "Fine."), cwd=tmp_path, agent_name="scout")
+    @tool
+    async def search() -> str:
+        """Search."""
+        return "found"
+
+    options = attrs.evolve(
+        talker("Fine.", "Fine."),
+        cwd=tmp_path,
+        agent_name="scout",
+        tools=[echo, search],
+        permissions=PermissionPolicy(disallowed_tools=["search"]),
+    )
     async with open_runtime(store=make(tmp_path / "store")) as runtime:
         await runtime.run("Go.", options, session_id="s")
         info = await runtime.sessions.info("s")
@@ -53,12 +117,12 @@ async def test_run_records_its_environment(make: MakeStore, tmp_path: Path) -> N
             "agent_name": "scout",
         }
         await runtime.sessions.annotate("s", {"title": "t"})
-        other = attrs.evolve(options, model="n", agent_name=None)
-        await runtime.run("Go.", other, session_id="s", tool_whitelist=[])
+        other = attrs.evolve(options, model="n", agent_name=None, permissions=None)
+        await runtime.run("Go.", other, session_id="s", tool_whitelist=["search"])
         info = await runtime.sessions.info("s")
         assert info is not None
         assert info.metadata["title"] == "t"
-        assert (info.metadata["model"], info.metadata["allowed_tools"]) == ("n", [])
+        assert (info.metadata["model"], info.metadata["allowed_tools"]) == ("n", ["search"])
         assert "agent_name" not in info.metadata
 
 
@@ -101,11 +165,21 @@ async def test_child_session_is_found_by_parent(make: MakeStore, tmp_path: Path)
         assert again.metadata["parent_session_id"] == "parent", "whose child it was stays"
 
 
-@on_disk
 @pytest.mark.feature("WICK-029")
+async def test_idle_session_leaves_after_an_hour(autojump_clock: MockClock) -> None:
+    async with open_runtime() as runtime:
+        await talk(runtime, "One.")
+        await trio.sleep(1800)
+        await talk(runtime, "Two.")
+        await trio.sleep(3599)
+        assert runtime.history("s") is not None
+        await trio.sleep(2 * SWEEP_EVERY)
+        assert runtime.history("s") is None
+
+
+@on_disk
 async def test_idle_session_reloads_unchanged(make: MakeStore, tmp_path: Path) -> None:
     async with open_runtime(store=make(tmp_path / "store"), max_sessions=1) as runtime:
-        assert runtime._options.session_ttl == 3600
         for turn in range(3):
             for name in ("a", "b"):
                 await talk(runtime, f"{name}{turn}", session_id=name)

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 import trio.testing
 
 from agent_actors import AgentOptions, Messages, Runtime, open_runtime, tool
+from agent_actors.abc import SessionStore
 from agent_actors.domain.events import (
     FileChanged,
     Notification,
@@ -22,6 +23,7 @@ from agent_actors.domain.events import (
     UserMessage,
 )
 from agent_actors.domain.messages import user
+from agent_actors.domain.model import ModelRequest
 from agent_actors.domain.session import SessionInfo
 from agent_actors.errors import (
     ConfigError,
@@ -108,14 +110,35 @@ async def test_missing_session_is_none(runtime: Runtime) -> None:
     assert info.last_seq == len(await runtime.sessions.records("s")) > 0
 
 
+@pytest.mark.feature("OAGS-013")
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES.keys())
+async def test_prompt_is_committed_before_model_call(
+    make: Callable[[Path], SessionStore], tmp_path: Path
+) -> None:
+    class Model:
+        async def complete(self, request: ModelRequest) -> str:
+            stored.extend(await store.load("s"))
+            return "Done."
+
+    stored: list[AnyEvent] = []
+    store = make(tmp_path / "store")
+    async with open_runtime(store=store) as runtime:
+        await runtime.run("Go.", AgentOptions(model="m", provider=Model()), session_id="s")
+    assert [event.text for event in stored if isinstance(event, UserMessage)] == ["Go."]
+
+
 @pytest.mark.feature("WICK-007", "WICK-025", "WICK-096")
 async def test_what_a_session_adds_up_to(runtime: Runtime) -> None:
     await talk(runtime, *USE)
     todo = Todo("1", "Look.", "in_progress")
     await runtime.sessions.record(
         "s",
+        partial(TodosChanged, todos=(attrs.evolve(todo, status="pending"), Todo("2", "Go."))),
+        partial(FileChanged, path="a.txt", content="old"),
+        partial(FileChanged, path="b.txt", content="gone"),
         partial(TodosChanged, todos=(todo,)),
         partial(FileChanged, path="a.txt", content="text"),
+        partial(FileChanged, path="b.txt", content=None),
         partial(SkillActivated, name="search"),
         partial(Notification, text="noted"),
     )
@@ -124,6 +147,7 @@ async def test_what_a_session_adds_up_to(runtime: Runtime) -> None:
     assert (state.session_id, state.todos, state.skills) == ("s", (todo,), ("search",))
     assert state.files == {"a.txt": "text"}
     assert state.messages == runtime.history("s")
+    assert [message.content for message in state.messages] == ["Go.", "", "said a", "Done."]
     assert state.usage.output_tokens > 0
     assert state.requests == 2
     assert state.metadata["model"] == "m"

@@ -1,11 +1,17 @@
 """What both stores on disk do beyond the contract: they share, they last, they clean up."""
 
+import logging
 import math
+import os
+import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 import pytest
@@ -22,6 +28,8 @@ from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel
 from tests.contracts.test_session_store import append, notes
+
+DAY: Final = 86_400.0
 
 STORES: Final[dict[str, Callable[..., DiskStore]]] = {
     "sqlite": partial(SqliteStore, cleanup_period_days=math.inf),
@@ -47,10 +55,15 @@ async def opened(store: DiskStore) -> AsyncGenerator[DiskStore]:
 Make = Callable[..., DiskStore]
 
 
+def kind_of(make: Make) -> str:
+    return "sqlite" if cast("partial[DiskStore]", make).func is SqliteStore else "jsonl"
+
+
 async def all_given_back(store: DiskStore) -> None:
     with trio.fail_after(5):
         while store._kept:  # noqa: ASYNC110 - a thread gives them back
             await trio.sleep(0.001)
+    await store.info("s")  # the thread has released what it took
 
 
 async def test_committed_records_survive_reopening(make: Make) -> None:
@@ -318,43 +331,286 @@ class Provider:
 
 
 @pytest.mark.feature("ASDK-048")
-async def test_old_sessions_are_pruned_daily(make: Make) -> None:
-    day = 86_400.0
+@pytest.mark.parametrize("default", [SqliteStore, JsonlStore])
+async def test_sessions_are_kept_for_30_days(default: Make, tmp_path: Path) -> None:
+    make = partial(default, tmp_path / "store")
+    async with opened(make(wall_clock=lambda: 20 * DAY)) as store:
+        for name, day in (("old", 0), ("young", 20), ("new", 60)):
+            await store.append([append(0, "x", session=name, ts=day * DAY)])
+    for days, gone in ((29, set[str]()), (31, {"old"}), (49, {"old"}), (51, {"old", "young"})):
+        async with opened(make(wall_clock=lambda days=days: days * DAY)) as store:
+            await store.info("old")  # the thread prunes after its first request
+            page = await store.list_sessions()
+            kept = {info.session_id for info in page.sessions}
+            assert kept == {"old", "young", "new"} - gone
+
+
+async def test_old_sessions_are_pruned_daily(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(make()) as store:
-        for position, name in enumerate(("old", "young")):
-            await store.append([append(0, "x", session=name, ts=position * 20 * day)])
-    store = make(cleanup_period_days=30, wall_clock=lambda: 31 * day)
-    async with opened(store):
-        await store.info("old")  # it is done when the thread comes to it
-        assert await store.info("old") is None
-        assert await store.info("young") is not None
-    async with opened(make(cleanup_period_days=30, wall_clock=lambda: 49 * day)) as store:
+        for name, day in (("old", 0), ("young", 20), ("new", 31)):
+            await store.append([append(0, "x", session=name, ts=day * DAY)])
+    store = make(cleanup_period_days=30, wall_clock=lambda: 31 * DAY)
+    with caplog.at_level(logging.INFO, "agent_actors.stores"):
+        async with opened(store):
+            await store.info("old")  # it is done when the thread comes to it
+            assert await store.info("old") is None
+            assert await store.info("young") is not None
+    [record] = caplog.records
+    assert record.levelno == logging.INFO
+    assert "deleted 1 sessions without records since 1970-01-02" in record.getMessage()
+    assert record.getMessage().endswith(": 'old'")
+    async with opened(make(cleanup_period_days=30, wall_clock=lambda: 49 * DAY)) as store:
         await store.info("young")
         assert await store.info("young") is not None
 
 
-async def test_many_old_sessions_go_in_pieces(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_disk, "_PRUNED_AT_ONCE", 2)
-    names = [str(number) for number in range(5)]
+@pytest.mark.parametrize("now", [400 * DAY, 1e300])
+async def test_wrong_clock_deletes_nothing(make: Make, now: float) -> None:
     async with opened(make()) as store:
-        await store.append([append(0, "x", session=name) for name in names])
-        for name in names:
-            store.released(name)
-        assert sorted(await store.prune(2.0)) == names
-        assert (await store.list_sessions()).sessions == ()
+        for name, day in (("one", 0), ("two", 28.5)):
+            await store.append([append(0, "x", session=name, ts=day * DAY)])
+    async with opened(make(cleanup_period_days=30, wall_clock=lambda: now)) as store:
+        await store.info("one")
+        assert [info.session_id for info in (await store.list_sessions()).sessions] == [
+            "two",
+            "one",
+        ]
+        await store.append([append(0, "x", session="three", ts=29.5 * DAY)])
+    async with opened(make(cleanup_period_days=30, wall_clock=lambda: now)) as store:
+        await store.info("one")
+        assert await store.info("one") is None
 
 
-async def test_failed_pruning_harms_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = make(cleanup_period_days=1)
+async def test_deletion_before_any_date_is_logged(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(make()) as store:
+        await store.append([append(0, "x")])
+        store.released("s")
+        with caplog.at_level(logging.INFO, "agent_actors.stores"):
+            assert await store.prune(1e300) == ["s"]
+        assert "since 1e+300" in caplog.text
 
-    def fails(*_: object) -> None:
-        raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(store._core, "prune", fails)
+# Replaced files.
+
+
+def files_of(make: Make, tmp_path: Path) -> list[Path]:
+    path = tmp_path / "deep" / "store"
+    if kind_of(make) == "jsonl":
+        return [path / "lock", path / "sessions"]
+    return [path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-lock")]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("number", range(4))
+async def test_replaced_store_fails_every_call(
+    make: Make, tmp_path: Path, number: int, replaced: bool
+) -> None:
+    async with opened(make()) as store:
+        await store.append([append(0, "a")])
+        files = files_of(make, tmp_path)
+        target = files[number % len(files)]
+        moved = target.with_name("moved")
+        target.rename(moved)
+        if replaced:
+            if moved.is_dir():
+                target.mkdir()
+            else:
+                target.write_bytes(moved.read_bytes())
+        told = f"'{target.name}' was {'replaced' if replaced else 'deleted'} while the store was"
+        for call in (
+            store.append([append(1, "b")]),
+            store.load("s"),
+            store.info("s"),
+            store.list_sessions(),
+            store.annotate("s", {"n": 1}),
+            store.delete("s"),
+        ):
+            with pytest.raises(SessionStoreError, match=told):
+                await call
+        if replaced and moved.is_dir():
+            target.rmdir()
+        moved.rename(target)
+        assert await store.append([append(1, "b")]) == [None]
+    async with opened(make()) as store:
+        assert len(await store.load("s")) == 2
+
+
+# Read-only stores.
+
+READER: Final = """
+import logging, os, sys, trio
+from functools import partial
+from pathlib import Path
+from agent_actors import AgentOptions, open_runtime
+from agent_actors.errors import SessionStoreError
+from agent_actors.testing import ScriptedModel
+from tests.stores.disk.test_threaded_store import STORES
+from tests.contracts.test_session_store import append
+
+async def main():
+    store = STORES[sys.argv[1]](Path(sys.argv[2]))
+    options = AgentOptions(model="m", provider=ScriptedModel(["Never."]))
+    async with open_runtime(store=store) as runtime:
+        assert store.read_only, store.read_only
+        [info] = (await runtime.list_sessions()).sessions
+        assert (info.session_id, info.last_seq, info.metadata["n"]) == ("s", 2, 1), info
+        assert len(await runtime.sessions.records("s")) == 2
+        assert len(await store.load("s")) == 2
+        assert await runtime.sessions.check("s") == ()
+        for change in (
+            partial(runtime.run, "Go.", options, session_id="s"),
+            partial(runtime.sessions.rewind, "s", 0),
+            partial(runtime.sessions.annotate, "s", {"n": 2}),
+            partial(runtime.sessions.delete, "s"),
+            partial(runtime.sessions.repair, "s"),
+            partial(store.prune, 1e9),
+            partial(store.append, [append(2, "c")]),
+        ):
+            try:
+                await change()
+            except SessionStoreError as error:
+                assert "open for reading only" in str(error), error
+            else:
+                raise AssertionError(change)
+        assert not options.provider.requests
+    print("ok", flush=True)
+
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_unwritable_store_can_be_read(make: Make, closed: bool) -> None:
+    kind = kind_of(make)
+
+    async def write(folder: Path) -> None:
+        async with opened(STORES[kind](folder / "original" / "store")) as store:
+            await store.append([append(0, "a", "b", metadata={"n": 1})])
+            if not closed:  # as a kill would leave it
+                shutil.copytree(folder / "original", folder / "copy")
+        if closed:
+            shutil.copytree(folder / "original", folder / "copy")
+
+    with TemporaryDirectory() as name:
+        folder, copy = Path(name), Path(name) / "copy"
+        trio.run(write, folder)
+        for shm in copy.glob("*-shm"):
+            shm.unlink()
+        found = [copy, *copy.rglob("*")]
+        for one in found:
+            one.chmod(0o555 if one.is_dir() else 0o444)
+        folder.chmod(0o755)
+        command = [sys.executable, "-c", READER, kind, str(copy / "store")]
+        try:
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+        finally:
+            for one in found:
+                one.chmod(0o755)
+    assert result.stdout == "ok\n", result.stderr
+
+
+async def test_full_disk_leaves_store_readable(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(make()) as store:
+        await store.append([append(0, "a")])
+    with monkeypatch.context() as patch:
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr("agent_actors.stores._jsonl_core.replace_file", full)
+        patch.setattr("agent_actors.stores._sqlite_core.migrate", full)
+        with caplog.at_level(logging.WARNING, "agent_actors.stores"):
+            await store.open()
+        assert "No space left" in store.read_only
+        assert "open for reading only" in caplog.text
+        assert tuple(await store.load("s")) == notes(1, "a")
+        store.released("s")
+        with pytest.raises(SessionStoreError, match="No space left on device; solve that and open"):
+            await store.append([append(1, "b")])
+        await store.aclose()
     async with opened(store):
-        assert await store.append([append(0, "a")]) == [None]
-        with pytest.raises(SessionStoreError, match="Input/output error"):
-            await store.prune(1.0)
+        assert store.read_only == ""
+        assert await store.append([append(1, "b")]) == [None]
+
+
+async def test_unwritable_missing_store_is_an_error(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("agent_actors.stores._jsonl_core.StoreLocks", forbidden)
+    monkeypatch.setattr("agent_actors.stores._sqlite_core.StoreLocks", forbidden)
+    store = make()
+    with pytest.raises(SessionStoreError, match="Permission denied"):
+        await store.open()
+    assert store.read_only == ""
+
+
+# Forks.
+
+FORKER: Final = """
+import os, sys, trio
+from pathlib import Path
+from agent_actors.errors import SessionStoreError
+from tests.stores.disk.test_threaded_store import STORES
+from tests.contracts.test_session_store import append
+
+async def child(store):
+    try:
+        await store.load("s")
+    except SessionStoreError as error:
+        assert "is not open" in str(error), error
+    if sys.argv[1] == "sqlite":
+        try:
+            await STORES["sqlite"](Path(sys.argv[2])).open()
+        except SessionStoreError as error:
+            assert "forked" in str(error), error
+        else:
+            raise AssertionError("opened")
+
+async def main():
+    await store.open()
+    assert await store.append([append(0, "a")]) == [None]
+
+store = STORES[sys.argv[1]](Path(sys.argv[2]))
+trio.run(main)
+pid = os.fork()
+if not pid:
+    trio.run(child, store)
+    print(os.getpid(), flush=True)
+    sys.stdin.buffer.read()
+    os._exit(0)
+sys.stdin.buffer.read()
+"""
+
+
+def test_forked_child_holds_no_session(make: Make, tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "store"
+    command = [sys.executable, "-c", FORKER, kind_of(make), str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+
+        async def use() -> None:
+            async with opened(make()) as store:
+                with pytest.raises(SessionBusy):
+                    await store.load("s")
+                process.kill()
+                process.wait()
+                os.kill(child, 0)  # the child is alive
+                assert len(await store.load("s")) == 1
+                assert await store.append([append(1, "b")]) == [None]
+
+        trio.run(use)
 
 
 # Hostile appends.

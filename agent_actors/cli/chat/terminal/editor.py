@@ -22,9 +22,10 @@ from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
 from agent_actors.cli.chat.commands import Name
-from agent_actors.cli.chat.input_history import InputHistory
 from agent_actors.cli.chat.input_result import End, InputResult, Interrupted, Typed
 from agent_actors.cli.chat.terminal.modes import forget_typed, modes_kept
+from agent_actors.cli.chat.user_files import InputHistory
+from agent_actors.cli.safe_text import REPLACEMENT, clean
 
 if TYPE_CHECKING:
     from prompt_toolkit.application import Application
@@ -60,9 +61,13 @@ class Editor:
 
     Args:
         history: The lines that Up and Down go through.
+        typed: Input that was typed before the editor existed. Each complete line is accepted as if
+            it were typed now; the rest is the content of the next line.
     """
 
-    def __init__(self, history: InputHistory) -> None:
+    def __init__(self, history: InputHistory, typed: str = "") -> None:
+        # Unsafe characters are those of keys, such as Up, which were typed too early to be obeyed.
+        self._typed = clean(typed.replace("\r", "\n")).replace(REPLACEMENT, "").split("\n")
         self._lines: PromptSession[str] = _session(history)
         self._answers: PromptSession[str] = _session(None)
         self._reading: _Thread | None = None
@@ -76,7 +81,11 @@ class Editor:
 
         Cancellation: safe; typed text is lost, and the terminal is restored.
         """
-        return await self._read(self._lines, prompt, default)
+        accept = False
+        if self._typed and not default:
+            default = self._typed.pop(0)
+            accept = bool(self._typed)
+        return await self._read(self._lines, prompt, default, accept=accept)
 
     async def answer(self, prompt: str) -> InputResult:
         """Read an answer to a question; input typed before the question is discarded.
@@ -87,6 +96,7 @@ class Editor:
         Cancellation: as `read`.
         """
         forget_typed()
+        self._typed.clear()
         return await self._read(self._answers, prompt, "")
 
     def interrupt(self) -> bool:
@@ -96,9 +106,11 @@ class Editor:
         self._reading.stop(_CtrlC)
         return True
 
-    async def _read(self, session: "PromptSession[str]", prompt: str, default: str) -> InputResult:
+    async def _read(
+        self, session: "PromptSession[str]", prompt: str, default: str, *, accept: bool = False
+    ) -> InputResult:
         assert self._reading is None, "only one line can be read at a time"
-        reading = self._reading = _Thread(session)
+        reading = self._reading = _Thread(session, accept=accept)
         try:
             with modes_kept():
                 return await reading.run(prompt, default)
@@ -109,8 +121,9 @@ class Editor:
 class _Thread:
     """One read in a thread, which can be stopped from outside."""
 
-    def __init__(self, session: "PromptSession[str]") -> None:
+    def __init__(self, session: "PromptSession[str]", *, accept: bool) -> None:
         self._session = session
+        self._accept = accept
         # Protects the attributes shared by the loop's thread and trio's thread; held only briefly.
         self._lock = threading.Lock()
         self._wake: Callable[[Callable[[], None]], object] | None = None
@@ -150,7 +163,11 @@ class _Thread:
         try:
             return Typed(
                 self._session.prompt(
-                    message, default=default, pre_run=self._begin, handle_sigint=False
+                    message,
+                    default=default,
+                    accept_default=self._accept,
+                    pre_run=self._begin,
+                    handle_sigint=False,
                 )
             )
         except (_CtrlC, _Stopped):

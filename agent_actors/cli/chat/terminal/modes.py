@@ -5,6 +5,8 @@ afterwards. When a question about a call appears, input typed before must not an
 not a terminal, these functions do nothing.
 """
 
+import os
+import select
 import sys
 import termios
 from collections.abc import Callable, Generator
@@ -14,6 +16,7 @@ from typing import Final
 # Positions of the flags in the result of `tcgetattr`.
 _INPUT_FLAGS: Final = 0
 _LOCAL_FLAGS: Final = 3
+_READ_SIZE: Final = 4096
 
 
 def restorer() -> Callable[[], None]:
@@ -42,17 +45,25 @@ def modes_kept() -> Generator[None]:
 
 
 @contextmanager
-def silent_typing() -> Generator[None]:
-    """Do not echo typed input, and keep it for the next reader; Ctrl-C still sends a signal."""
+def silent_typing() -> Generator[str]:
+    """Do not echo typed input, and keep it for the next reader; Ctrl-C still sends a signal.
+
+    Yields:
+        The input that was typed before. In it, Enter is a newline, so the editor could not tell it
+        from Ctrl-J, which starts a new line.
+    """
     with modes_kept():
         fd = sys.stdin.fileno()
-        with suppress(termios.error):
+        typed = b""
+        with suppress(OSError, termios.error):
             modes = termios.tcgetattr(fd)
             modes[_LOCAL_FLAGS] &= ~(termios.ECHO | termios.ICANON)
             # Otherwise Enter would arrive as Ctrl-J, which starts a new line.
             modes[_INPUT_FLAGS] &= ~termios.ICRNL
             termios.tcsetattr(fd, termios.TCSANOW, modes)
-        yield
+            while select.select([fd], [], [], 0)[0] and (part := os.read(fd, _READ_SIZE)):
+                typed += part
+        yield typed.decode(sys.stdin.encoding, "replace")
 
 
 def forget_typed() -> None:

@@ -6,13 +6,13 @@ import trio
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from agent_actors.cli.chat.formatting import clean
 from agent_actors.cli.chat.input_result import InputResult
 from agent_actors.cli.chat.messages import ChatMessage, Kind
 from agent_actors.cli.chat.terminal.editor import Editor
 from agent_actors.cli.chat.terminal.markdown import Block
 from agent_actors.cli.chat.terminal.screen import Screen
 from agent_actors.cli.chat.view import TurnView
+from agent_actors.cli.safe_text import clean
 from agent_actors.domain.events import AnyEvent
 
 _PROMPT: Final = "> "
@@ -54,7 +54,7 @@ class RichUI:
 
     async def read(self, default: str = "") -> InputResult:
         """See `ChatUI`."""
-        return await self._editor.read(_PROMPT, default=default)
+        return await self._editor.read(_PROMPT, default=clean(default))
 
     async def answer(self, prompt: str) -> InputResult:
         """See `ChatUI`."""

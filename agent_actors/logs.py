@@ -1,0 +1,12 @@
+"""Public API of logging: a filter that adds the ids of the run to log records.
+
+Example:
+    ```python
+    from agent_actors.logs import RunIds
+
+    handler = logging.StreamHandler()
+    handler.addFilter(RunIds())
+    ```
+"""
+
+from agent_actors.run.log_ids import RunIds as RunIds

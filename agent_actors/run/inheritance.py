@@ -1,0 +1,65 @@
+"""Carries the current run into threads and tasks that do not inherit context variables.
+
+A task in a nursery and a thread of `trio.to_thread` inherit the context variables of their creator,
+and with them the run that they belong to. The threads of `threading` and of executors do not, and
+system tasks of trio do not. For the runtime, their code belongs to no run: the hooks and permission
+rules of the run do not apply to the runs that it starts.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
+from functools import wraps
+from typing import ParamSpec, TypeVar, cast
+
+from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
+from agent_actors.schema.type_hints import callable_target
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_current_run(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that belongs to the current run, in whatever thread or task it is called.
+
+    Use it in a tool or a hook for a function that a `threading.Thread`, an executor or
+    `trio.lowlevel.spawn_system_task` calls. Runs that the function starts are then nested runs:
+    the hooks, the permission rules and the ancestors of the current run apply to them. All other
+    context variables have their current values, too.
+
+    Args:
+        function: A function, or an `async def` function. The result may be called any number of
+            times, also concurrently.
+
+    Cancellation: that of the function. The current run neither cancels the function nor waits for
+        it.
+
+    Example:
+        ```python
+        executor.submit(in_current_run(work), item)
+        ```
+    """
+    context = copy_context()
+    if inspect.iscoroutinefunction(callable_target(function)):
+        return cast(Callable[P, T], _async_in(context, cast("Callable[P, Awaitable[T]]", function)))
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        # A context can be entered only once at a time.
+        return context.copy().run(call_unprotected, function, *args, **kwargs)
+
+    return call
+
+
+def _async_in(context: Context, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    @wraps(function)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        # A task keeps its context, so the values are set in it for the duration of the call.
+        changed = [(variable, variable.set(value)) for variable, value in context.items()]
+        try:
+            return await await_unprotected(function, *args, **kwargs)
+        finally:
+            for variable, token in reversed(changed):
+                variable.reset(token)
+
+    return call

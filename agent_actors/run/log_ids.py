@@ -1,0 +1,40 @@
+"""The ids of a run on log records.
+
+Loggers of this package do not know runs. The context of the current code does, so a filter adds the
+ids when a handler receives a record. Records that are not logged cost nothing.
+"""
+
+import logging
+from typing import Final
+
+from agent_actors.run.context import current_context
+
+_NAMES: Final = ("session_id", "run_id", "request_id")
+
+
+class RunIds(logging.Filter):
+    """Adds `session_id`, `run_id` and `request_id` to each log record of a handler.
+
+    A record that is logged outside of a run has empty ids. A record about another run than the
+    current one, for example about a lease, keeps the ids that it has. The filter also works for
+    records of your own loggers in tools, hooks and providers, and in threads of tools.
+
+    Example:
+        ```python
+        handler = logging.StreamHandler()
+        handler.addFilter(RunIds())
+        handler.setFormatter(logging.Formatter("%(levelname)s %(run_id)s %(message)s"))
+        logging.getLogger("agent_actors").addHandler(handler)
+        ```
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the ids to a record, and accept the record."""
+        fields = vars(record)
+        context = current_context.get()
+        ids = ("", "", "")
+        if context is not None and "session_id" not in fields:
+            ids = context.ids
+        for name, value in zip(_NAMES, ids, strict=True):
+            fields.setdefault(name, value)
+        return True

@@ -1,0 +1,157 @@
+"""Cuts tool results that are too long, keeps their complete texts, and reads them again.
+
+Results are cut after the `after_tool` hooks, so that a hook that removes secrets sees everything
+that is kept.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import trio
+
+from agent_actors.actors.kept_results import KeptResults
+from agent_actors.domain.json import JsonValue
+from agent_actors.permissions import PermissionPolicy
+from agent_actors.run.spec import RunSpec
+from agent_actors.tools.output import ToolOutput
+from agent_actors.tools.read_result import (
+    NOTICE_BYTES,
+    READ_RESULT,
+    cut_notice,
+    page_notice,
+    read_result_tool,
+)
+from agent_actors.tools.result_text import Content, cut_content, is_small, text_chunks
+
+# Threads that measure results are not limited: waiting for one would delay other results.
+_UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
+
+
+async def _nothing(call_id: str, offset: int) -> ToolOutput:
+    return ToolOutput(f"no result of call {call_id!r} at {offset}", is_error=True)
+
+
+# Represents the tool of a run where a policy is asked whether it offers the tool.
+_OFFERED: Final = read_result_tool(_nothing)
+
+
+@attrs.frozen(eq=False)
+class ResultLimit:
+    """The limit for the results of one session.
+
+    Attributes:
+        session_id: The session.
+        max_bytes: The maximum number of bytes of text in a result.
+        kept: Keeps the complete texts.
+        readable: Returns whether the model can call `ReadResult`.
+    """
+
+    session_id: str
+    max_bytes: float
+    kept: KeptResults
+    readable: Callable[[], bool]
+
+    def fits(self, output: ToolOutput) -> bool:
+        """Return whether an output is certainly within the limit; takes less than a millisecond."""
+        content = output.content
+        return is_small(content, self.max_bytes) and is_small(output.data, self.max_bytes)
+
+    async def cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
+        """Return an output within the limit, and the size of the complete text if it was cut.
+
+        Large values are measured in a thread and in slices, so that other tasks continue.
+
+        Cancellation: shielded, because the tool has ended and its result must not be lost; keeping
+            the text is bounded.
+        """
+        if self.max_bytes == math.inf or self.fits(output):
+            return output, 0
+        with trio.CancelScope(shield=True):
+            return await self._cut(call_id, output)
+        return output, 0  # for type checkers: nothing cancels this scope
+
+    async def read(self, call_id: str, offset: int, total: int) -> ToolOutput:
+        """Return the part of a complete text that begins at an offset, with a notice.
+
+        Args:
+            call_id: The call whose result was cut.
+            offset: Where to begin, in bytes.
+            total: The size of the complete text in bytes.
+
+        Cancellation: safe.
+        """
+        if offset >= total:
+            return ToolOutput(
+                f"the result of call {call_id!r} ends at byte {total}; pass a smaller offset",
+                is_error=True,
+            )
+        size = self._room
+        found = await self.kept.read(self.session_id, call_id, offset, size)
+        if not found:
+            return ToolOutput(
+                f"the rest of the result of call {call_id!r} is not kept any more; repeat the call "
+                "that returned it, and ask for less",
+                is_error=True,
+            )
+        # The offset may lie within a character, and the end may.
+        start = next((at for at, byte in enumerate(found[:4]) if byte & 0xC0 != 0x80), 0)
+        text = found[start:].decode(errors="ignore")
+        end = offset + start + len(text.encode())
+        return ToolOutput(text + page_notice(call_id, offset + start, end, total))
+
+    @property
+    def _room(self) -> int:
+        return int(self.max_bytes) - NOTICE_BYTES
+
+    async def _cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
+        data, note = await self._cut_data(output.data)
+        content, total = await self._cut_content(call_id, output.content)
+        if note:
+            content = _with_note(content, note)
+        return attrs.evolve(output, content=content, data=data), total
+
+    async def _cut_content(self, call_id: str, content: Content) -> tuple[Content, int]:
+        chunks, total = await self._measured(content)
+        if total <= self.max_bytes:
+            return content, 0
+        kept = self.readable() and await self.kept.keep(self.session_id, call_id, chunks)
+        shown, size = await trio.to_thread.run_sync(
+            cut_content, content, chunks, self._room, limiter=_UNBOUNDED
+        )
+        return _with_note(shown, cut_notice(call_id, size, total, readable=kept)), total
+
+    async def _cut_data(self, data: JsonValue) -> tuple[JsonValue, str]:
+        if is_small(data, self.max_bytes):
+            return data, ""
+        _, total = await self._measured(data if isinstance(data, str | list | dict) else [data])
+        if total <= self.max_bytes:
+            return data, ""
+        return None, f"\n\n[The structured data of this result, {total} bytes, was dropped.]"
+
+    async def _measured(self, content: Content) -> tuple[list[bytes], int]:
+        def measure() -> tuple[list[bytes], int]:
+            chunks = list(text_chunks(content))
+            return chunks, sum(map(len, chunks))
+
+        return await trio.to_thread.run_sync(measure, limiter=_UNBOUNDED)
+
+
+def can_read_results(spec: RunSpec, policy: PermissionPolicy | None) -> bool:
+    """Return whether the model of a run may call `ReadResult`, once a result was cut.
+
+    It may not if the agent has a tool of that name, if the policy does not offer the tool, or if
+    the client carries out all calls itself.
+    """
+    if spec.client_side_tools or READ_RESULT in spec.options.tools_by_name:
+        return False
+    return policy is None or bool(policy.offered([_OFFERED]))
+
+
+def _with_note(content: Content, note: str) -> Content:
+    if isinstance(content, str):
+        return content + note
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": note.strip()}]
+    return {**content, "notice": note.strip()}

@@ -1,0 +1,107 @@
+"""The complete texts of cut tool results, as files: a directory for each session.
+
+The files are no part of the log, so they are neither flushed to the disk nor locked. Two instances
+of a store never write the same file, because only one of them holds the session.
+"""
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from agent_actors.stores.disk.file_names import directory_name
+from agent_actors.stores.disk.safe_files import file, folder, make_folder, write_all
+
+# Bytes of all texts of one session. Beyond it, the oldest texts are removed.
+MAX_BYTES_PER_SESSION: Final = 512 * 2**20
+
+
+class ResultFiles:
+    """The files under one directory.
+
+    Args:
+        path: The directory; created with the first file.
+        max_bytes: The maximum number of bytes of the files of one session.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES_PER_SESSION) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+
+    def keep(self, session_id: str, call_id: str, chunks: Sequence[bytes]) -> None:
+        """Write a text, which replaces an earlier text of the same call.
+
+        Raises:
+            OSError: The text could not be written; an earlier text is unchanged.
+        """
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._root() as root:
+            make_folder(directory_name(session_id), root)
+            with folder(directory_name(session_id), root) as found:
+                self._write(_file_name(call_id), found, chunks)
+                self._remove_oldest(found)
+
+    def read(self, session_id: str, call_id: str, offset: int, size: int) -> bytes | None:
+        """Return a part of a text; None if the text is not kept.
+
+        Raises:
+            OSError: The text could not be read.
+        """
+        with (
+            suppress(FileNotFoundError),
+            self._root() as root,
+            folder(directory_name(session_id), root) as found,
+            file(_file_name(call_id), found, os.O_RDONLY) as text,
+        ):
+            return os.pread(text, size, offset)
+        return None
+
+    def delete(self, session_id: str) -> None:
+        """Delete the texts of a session, if there are any.
+
+        Raises:
+            OSError: A file could not be deleted.
+        """
+        name = directory_name(session_id)
+        with suppress(FileNotFoundError), self._root() as root:
+            with folder(name, root) as found:
+                for one in os.listdir(found):  # noqa: PTH208 - a descriptor has no path
+                    os.unlink(one, dir_fd=found)
+            os.rmdir(name, dir_fd=root)
+
+    @contextmanager
+    def _root(self) -> Generator[int]:
+        found = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield found
+        finally:
+            os.close(found)
+
+    def _write(self, name: str, parent: int, chunks: Sequence[bytes]) -> None:
+        new = f"{name}.new"
+        try:
+            with file(new, parent, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as text:
+                for chunk in chunks:
+                    write_all(text, chunk)
+            os.rename(new, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(new, dir_fd=parent)
+            raise
+
+    def _remove_oldest(self, parent: int) -> None:
+        names = os.listdir(parent)
+        found = {name: os.stat(name, dir_fd=parent, follow_symlinks=False) for name in names}
+        used = sum(stat.st_size for stat in found.values())
+        for name in sorted(names, key=lambda one: found[one].st_mtime_ns):
+            if used <= self._max_bytes:
+                return
+            os.unlink(name, dir_fd=parent)
+            used -= found[name].st_size
+
+
+def _file_name(call_id: str) -> str:
+    # Call ids come from endpoints and may contain anything.
+    return f"{sha256(call_id.encode(errors='surrogatepass')).hexdigest()}.txt"

@@ -1,0 +1,82 @@
+"""The tool with which a model reads the rest of a tool result that was cut.
+
+A run offers the tool once a result of its session has been cut, unless the agent has a tool of the
+same name or the permission policy of the run does not offer it.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+from agent_actors.domain.json import JsonObject
+from agent_actors.tools.output import ToolOutput
+from agent_actors.tools.tool import Tool
+
+READ_RESULT: Final = "ReadResult"
+
+# Bytes of a result that its notice may take.
+NOTICE_BYTES: Final = 500
+
+# Returns the part of the complete text of a call's result that begins at an offset.
+Read = Callable[[str, int], Awaitable[ToolOutput]]
+
+
+def read_result_tool(read: Read) -> Tool:
+    """Return the tool of one run.
+
+    Args:
+        read: Reads a part of a result, given the id of its call and the offset in bytes.
+    """
+
+    async def handler(arguments: JsonObject) -> ToolOutput:
+        offset = cast(int, arguments.get("offset", 0))
+        return await read(str(arguments["tool_use_id"]), offset)
+
+    return Tool(
+        READ_RESULT,
+        "Read more of a tool result that was cut because it was too long. The notice at the end of "
+        "the cut result has the arguments.",
+        {
+            "type": "object",
+            "properties": {
+                "tool_use_id": {
+                    "type": "string",
+                    "description": "The id of the call whose result was cut.",
+                },
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Where to begin, in bytes of the complete text.",
+                },
+            },
+            "required": ["tool_use_id"],
+            "additionalProperties": False,
+        },
+        handler,
+        read_only=True,
+        open_world=False,
+    )
+
+
+def cut_notice(call_id: str, shown: int, total: int, *, readable: bool) -> str:
+    """Return the notice at the end of a result that was cut.
+
+    Args:
+        call_id: The call.
+        shown: The number of bytes of text before the notice.
+        total: The number of bytes of the complete text.
+        readable: True if the model can read the rest.
+    """
+    rest = (
+        f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={shown} to read on."
+        if readable
+        else "The rest is not available."
+    )
+    return f"\n\n[This result was cut after {shown} of {total} bytes. {rest}]"
+
+
+def page_notice(call_id: str, start: int, end: int, total: int) -> str:
+    """Return the notice at the end of a part of a result, from the byte `start` to `end`."""
+    rest = "This is the end of the result."
+    if end < total:
+        rest = f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={end} to read on."
+    return f"\n\n[These are the bytes {start} to {end} of {total}. {rest}]"

@@ -1,0 +1,195 @@
+"""Endpoints that repeat the credentials of a request in their errors."""
+
+import json
+import traceback
+from collections.abc import Callable
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_actors import AgentOptions, open_runtime
+from agent_actors.domain.events import ErrorEvent, StreamNotice
+from agent_actors.domain.model import NoticeDelta
+from agent_actors.errors import ProviderConnectError, ProviderError, ProviderStatusError
+from agent_actors.model import AnthropicMessages, OpenAIChat
+from agent_actors.providers.secrets import REDACTED, Secrets
+from agent_actors.testing import ScriptedEndpoint, body, status
+from agent_actors.transport.backends.httpx_exchange import HttpxExchange
+from tests.providers.openai_chat.answers import REQUEST
+from tests.providers.openai_chat.fake_exchange import FakeExchange
+from tests.providers.sinks import CollectingSink
+
+KEY = 'sk-proj-a"b/c\\defghijklmnopqrstuvwxyz'
+BASE = "http://h/v1"
+NO_BASE = urlsplit(BASE)
+
+Make = Callable[..., OpenAIChat | AnthropicMessages]
+both = pytest.mark.parametrize("make", [OpenAIChat, AnthropicMessages])
+
+ECHOES: list[tuple[int, bytes]] = [
+    (401, json.dumps({"error": {"message": f"bad key {KEY}!"}}).encode()),
+    (401, f"<html><body>bad key {KEY}</body></html>".encode()),
+    (401, b"x" * 480 + KEY.encode()),
+    (401, json.dumps({"headers": {"authorization": f"Bearer {KEY}"}}).encode()),
+    (302, b""),
+    (200, json.dumps({"error": {"message": f"bad key {KEY}", "code": KEY}}).encode()),
+    (200, b"data: " + json.dumps({"error": f"bad key {KEY}"}).encode() + b"\n\n"),
+    (200, f"event: error\ndata: bad key {KEY}\n\n".encode()),
+    (200, f"<html>bad key {KEY}</html>".encode()),
+    (200, f"data: {KEY}\n\n".encode()),
+    (200, f"data: {KEY}".encode() + b"x" * 10_000),
+]
+
+
+def hidden(text: str) -> bool:
+    """Whether no recognisable part of the key is in a text."""
+    forms = (KEY, json.dumps(KEY), repr(KEY), quote(KEY))
+    return not any(form.strip("'\"")[:13] in text for form in forms)
+
+
+@both
+@pytest.mark.parametrize(("code", "echo"), ECHOES)
+async def test_echoed_key_is_not_in_errors(make: Make, code: int, echo: bytes) -> None:
+    exchange = FakeExchange(
+        [echo], status=code, headers={"location": f"http://h/?key={KEY}", "x-echo": KEY}
+    )
+    provider = make(base_url=BASE, api_key=KEY, exchange=exchange, max_line_bytes=9000)
+    with pytest.raises(ProviderError) as caught:
+        await provider.complete(REQUEST)
+    error = caught.value
+    assert REDACTED in str(error)
+    assert hidden("".join(traceback.format_exception(error)))
+    assert hidden(repr(vars(error)))
+
+
+async def test_echoed_key_is_not_in_counting_errors() -> None:
+    exchange = FakeExchange([KEY.encode()], status=401)
+    with pytest.raises(ProviderStatusError) as caught:
+        await AnthropicMessages(base_url=BASE, api_key=KEY, exchange=exchange).count_tokens(REQUEST)
+    assert caught.value.body_message == REDACTED
+
+
+@both
+async def test_causes_and_notes_are_redacted_too(make: Make) -> None:
+    error = ProviderConnectError("broke", endpoint="e")
+    group = ExceptionGroup("several", [ValueError(KEY), error])
+    error.__cause__ = OSError(KEY)
+    error.__cause__.__context__ = group
+    error.add_note(f"sent {KEY}")
+    exchange = FakeExchange([error])
+    with pytest.raises(ProviderConnectError) as caught:
+        await make(base_url=BASE, api_key=KEY, exchange=exchange).complete(REQUEST)
+    assert caught.value is error
+    assert caught.value.__notes__ == [f"sent {REDACTED}"]
+    assert hidden("".join(traceback.format_exception(error)))
+
+
+class Mine(Exception):
+    """An exception of the caller, with a value."""
+
+    values: list[str]
+
+
+async def test_exceptions_of_callers_keep_their_values() -> None:
+    values = [KEY[:5]]
+    mine = Mine()
+    mine.values = values
+    error = ProviderConnectError("broke", endpoint="e")
+    error.__context__ = mine
+    Secrets(KEY, {}, NO_BASE).hide(error)
+    assert mine.values is values
+
+
+@both
+async def test_notices_hide_keys_and_deltas_do_not(make: Make) -> None:
+    lines = [f"data: {KEY}\n\n", "data: {"]
+    text = {"choices": [{"delta": {"content": KEY}, "finish_reason": "stop"}]}
+    lines.insert(1, f"data: {json.dumps(text)}\n\n")
+    sink = CollectingSink.roomy()
+    provider = make(base_url=BASE, api_key=KEY, exchange=FakeExchange(["".join(lines).encode()]))
+    if make is OpenAIChat:
+        answer = await provider.stream(REQUEST, sink)
+        assert answer.text == KEY
+    else:
+        with pytest.raises(ProviderError):
+            await provider.stream(REQUEST, sink)
+    notices = [delta.text for delta in sink.deltas if isinstance(delta, NoticeDelta)]
+    assert any(REDACTED in notice for notice in notices)
+    assert all(hidden(notice) for notice in notices)
+
+
+@pytest.mark.parametrize(
+    ("headers", "base", "secret"),
+    [
+        ({"authorization": "Basic dXNlcjpwYXNzd29yZA=="}, BASE, "dXNlcjpwYXNzd29yZA"),
+        ({"x-gateway-token": "gw-1234567890"}, BASE, "gw-1234567890"),
+        ({"cookie": "a=1; session=abcdefghij"}, BASE, "abcdefghij"),
+        ({}, f"{BASE}?api-version=2024-10-21&key=AIzaSy1234567", "AIzaSy1234567"),
+        ({}, "http://me:p%40ssword@h/v1", "p@ssword"),
+    ],
+)
+def test_configured_credentials_are_secrets(
+    headers: dict[str, str], base: str, secret: str
+) -> None:
+    secrets = Secrets("", headers, urlsplit(base))
+    assert secrets.redact(f"me: Bearer {secret}. 2024-10-21") == (
+        f"me: Bearer {REDACTED}. 2024-10-21"
+    )
+
+
+async def test_headers_of_a_client_are_secrets() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(401, text=request.headers["x-api-key"])
+
+    async with httpx.AsyncClient(
+        transport=httpx.MockTransport(refuse), headers={"x-api-key": KEY}
+    ) as client:
+        chat = OpenAIChat(base_url=BASE, exchange=HttpxExchange(client=client))
+        with pytest.raises(ProviderStatusError) as caught:
+            await chat.complete(REQUEST)
+    assert caught.value.body_message == REDACTED
+
+
+@pytest.mark.parametrize("key", ["", "x", "not-needed"])
+def test_placeholders_are_not_secrets(key: str) -> None:
+    text = "x is not-needed: the key is empty"
+    assert Secrets(key, {"authorization": f"Bearer {key}"}, NO_BASE).redact(text) == text
+
+
+def test_short_keys_are_replaced_as_words() -> None:
+    secrets = Secrets("test", {}, NO_BASE)
+    assert secrets.redact("test: tests with_test test") == (
+        f"{REDACTED}: tests with_{REDACTED} {REDACTED}"
+    )
+
+
+@given(before=st.text(), cut=st.integers(12, 40), after=st.text(), times=st.integers(1, 3))
+def test_cut_keys_are_replaced(before: str, cut: int, after: str, times: int) -> None:
+    key = "0123456789-a-long-key-of-forty-letters-x"
+    text = Secrets(key, {}, NO_BASE).redact((before + key[:cut]) * times + after)
+    assert key[:12] not in text
+    assert text.startswith(before + REDACTED)
+
+
+async def test_echoed_key_stays_out_of_the_session() -> None:
+    seen: list[object] = []
+
+    async def note(event: object) -> None:
+        seen.append(event)
+
+    damaged = body(f"data: {KEY}\n\ndata: [DONE]\n\n".encode())
+    async with (
+        ScriptedEndpoint([status(500, KEY.encode()), damaged]) as endpoint,
+        open_runtime() as runtime,
+    ):
+        agent = AgentOptions(model="m", base_url=endpoint.base_url, api_key=KEY, max_retries=1)
+        runtime.subscribe(note)
+        with pytest.raises(ProviderError):
+            await runtime.run("Go.", agent, session_id="s")
+        records = await runtime.sessions.records("s")
+    assert any(isinstance(event, StreamNotice) and REDACTED in event.text for event in seen)
+    assert isinstance(records[-1], ErrorEvent)
+    assert hidden(repr((seen, records)))
