@@ -1,4 +1,4 @@
-"""Let another task, for example the handler of an HTTP request, answer the question of a call."""
+"""Let another task, for example an HTTP request handler, answer the question about a call."""
 
 import trio
 
@@ -13,7 +13,7 @@ async def transfer(to: str, amount: int) -> str:
     return f"{amount} to {to}"
 
 
-# This script replaces a model, and calls a tool that needs an approval.
+# This script replaces a model, and calls a tool that needs approval.
 model = ScriptedModel(
     [
         [
@@ -28,12 +28,12 @@ options = AgentOptions(
     provider=model,
     tools=[transfer],
     permissions="default",
-    question_timeout=3600,  # without an answer in time, the call is denied
+    question_timeout=3600,  # if there is no answer in time, the call is denied
 )
 
 
 async def boss(runtime: Runtime, asked: trio.MemoryReceiveChannel[UserQuestion]) -> None:
-    """Answer the open questions; in a service, the handler of an HTTP request does this."""
+    """Answer the open questions; in a service, an HTTP request handler does this."""
     with asked:
         async for question in asked:
             amount = (question.tool_input or {}).get("amount")

@@ -10,7 +10,7 @@ from agent_actors import AgentOptions, PermissionPolicy, Question, Runtime, open
 
 @tool
 async def delete_file(item: int) -> str:
-    """Delete a file for good."""
+    """Delete a file permanently."""
     return f"file {item} is gone"
 
 
@@ -24,7 +24,7 @@ careful = attrs.evolve(
 
 
 def decide(question: Question) -> str:
-    """Decide like a person would; a web page or a chat can do the same."""
+    """Decide in place of a person; a web page or a chat can do the same."""
     print(f"{question.prompt} -> yes")
     return "yes"
 

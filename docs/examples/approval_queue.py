@@ -31,11 +31,11 @@ options = AgentOptions(
 
 
 def looks_right(question: Question) -> bool:
-    """Decide like a person at a screen that shows the question."""
+    """Decide in place of a person who sees the question on a screen."""
     return question.session_id != "mallory"
 
 
-async def work_off(queue: ApprovalQueue) -> None:
+async def process(queue: ApprovalQueue) -> None:
     async for question in queue:
         if looks_right(question):
             queue.approve(question.id, whitelist="session")
@@ -54,7 +54,7 @@ async def main() -> None:
         with ApprovalQueue(runtime, whitelist_ttl=600) as queue:
             async with trio.open_nursery() as people:
                 for _ in range(2):  # two consumers share the work
-                    people.start_soon(work_off, queue)
+                    people.start_soon(process, queue)
                 async with trio.open_nursery() as customers:
                     for customer in ("alice", "bob", "mallory"):
                         customers.start_soon(serve, runtime, customer)

@@ -1,4 +1,4 @@
-"""Ask one question: stream the response, or wait for the final one."""
+"""Ask one question: stream the response, or wait for the complete response."""
 
 import os
 

@@ -25,20 +25,20 @@ async def see_place(event: RunQueued) -> None:
 async def main() -> None:
     async with open_runtime(on_busy="queue") as runtime, trio.open_nursery() as nursery:
         runtime.events.subscribe(see_place, RunQueued, session_id="s")
-        nursery.start_soon(ask, runtime, "Tell me of Paris.")
+        nursery.start_soon(ask, runtime, "Tell me about Paris.")
         await trio.sleep(0.01)
-        nursery.start_soon(ask, runtime, "And then of Rome.")
+        nursery.start_soon(ask, runtime, "And then about Rome.")
         await trio.sleep(0.01)
 
         said = await runtime.steer("s", "Leave out the museums.")
         print(said.stop_reason)
 
         result = await runtime.run(
-            "No, of Oslo instead.", options, session_id="s", on_busy="rollback"
+            "No, about Oslo instead.", options, session_id="s", on_busy="rollback"
         )
         print(result.text)
 
-        if await runtime.interrupt("s", "the person pressed stop"):
+        if await runtime.interrupt("s", "the user pressed stop"):
             print("stopped")
 
 

@@ -1,4 +1,4 @@
-"""Third pattern, a token budget: the session keeps everything, and the model gets what fits."""
+"""Third pattern, a token budget: the session keeps everything; requests contain what fits."""
 
 import os
 

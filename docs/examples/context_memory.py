@@ -35,7 +35,7 @@ async def recall(topic: str) -> str:
 
 
 options = AgentOptions(
-    system_prompt="Keep what the user tells of themselves; look up what you do not see here.",
+    system_prompt="Store facts about the user; look up what you do not see here.",
     model=os.environ.get("MODEL", "qwen3-32b"),
     base_url=os.environ.get("BASE_URL", "http://localhost:1234/v1"),
     tools=[remember, recall],

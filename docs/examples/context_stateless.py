@@ -1,4 +1,4 @@
-"""First pattern, no history: each prompt has everything it needs."""
+"""First pattern, no history: each prompt contains everything that the model needs."""
 
 import os
 

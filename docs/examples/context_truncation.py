@@ -1,4 +1,4 @@
-"""Second pattern, truncation: cut the history when a piece of work is done."""
+"""Second pattern, truncation: cut the history when a part of the work is done."""
 
 import os
 

@@ -18,7 +18,7 @@ from agent_actors.model import (
 
 
 class Chunk(TypedDict, total=False):
-    """A chunk of the response of this server."""
+    """A chunk of this server's response."""
 
     text: str
     call: tuple[int, str, str, str]
@@ -26,7 +26,7 @@ class Chunk(TypedDict, total=False):
 
 
 class Server:
-    """A stand-in for a client of your model server."""
+    """A stand-in for the client of your model server."""
 
     async def generate(self, prompt: str, tools: list[str]) -> AsyncIterator[Chunk]:
         await trio.lowlevel.checkpoint()
@@ -41,7 +41,7 @@ class Server:
 
 
 class ServerProvider:
-    """Asks the server, and yields its response as deltas."""
+    """A provider that yields the server's response as deltas."""
 
     name = "my-server"
 

@@ -24,13 +24,13 @@ async def ask(path: Path, prompt: str) -> tuple[ToolUseBlock, ...]:
 
 
 def in_the_browser(call: ToolUseBlock) -> ToolOutput:
-    """Execute the calls like the user's browser would."""
+    """Execute the calls as the user's browser would."""
     if call.input["item"] == 13:
         return ToolOutput("the user does not want to share it", is_error=True)
     return ToolOutput({"copied": f"text number {call.input['item']}"})
 
 
-async def go_on(path: Path, results: dict[str, ToolOutput]) -> None:
+async def resume_with(path: Path, results: dict[str, ToolOutput]) -> None:
     async with open_runtime(store=SqliteStore(path)) as runtime:
         result = await runtime.resume("tab-7", {}, options, results=results)
     print(result.stop_reason, [call.content for call in result.tool_calls])
@@ -40,7 +40,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sessions.db"
         calls = await ask(path, "What have I copied?")
-        await go_on(path, {call.id: in_the_browser(call) for call in calls})
+        await resume_with(path, {call.id: in_the_browser(call) for call in calls})
 
 
 trio.run(main)

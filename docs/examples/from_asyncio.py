@@ -19,12 +19,12 @@ T = TypeVar("T")
 class Agents:
     """A runtime for asyncio tasks: `async with Agents() as agents:`, once in a program.
 
-    Cancelling a task ends its run. The task continues only when no part of the run is alive. Tools
-    and hooks run in trio, in the thread of the runtime.
+    Cancelling a task ends its run. The asyncio task continues only after all tasks of the run
+    have ended. Tools and hooks run in trio, in the runtime's thread.
     """
 
     EVENTS_AHEAD = 64
-    """Events that a run may be ahead of its reader, before it waits for it."""
+    """The number of events that are buffered before the run waits for its reader."""
 
     async def run(
         self, prompt: str, options: AgentOptions, *, session_id: str | None = None
@@ -61,7 +61,7 @@ class Agents:
             yield read()
         finally:
             pumping.cancel()
-            await through_cancels(pumping)  # noqa: ASYNC102 - bounded like the end of a run
+            await through_cancels(pumping)  # noqa: ASYNC102 - has the time limit of an ending run
             if not pumping.cancelled():
                 pumping.result()  # raises the error of the run
 
@@ -78,7 +78,7 @@ class Agents:
     async def __aexit__(self, *exc: object) -> None:
         with contextlib.suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
-        await through_cancels(self._ended)  # noqa: ASYNC102 - bounded like the end of a runtime
+        await through_cancels(self._ended)  # noqa: ASYNC102 - has the time limit of a closing runtime
         self._beside.join()  # the thread has reported its end
         self._ended.result()
 
@@ -91,7 +91,7 @@ class Agents:
         except asyncio.CancelledError:
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(scope.cancel)
-            await through_cancels(outcome)  # noqa: ASYNC102 - bounded like the end of a run
+            await through_cancels(outcome)  # noqa: ASYNC102 - has the time limit of an ending run
             if not outcome.cancelled():
                 outcome.exception()  # retrieved, so that asyncio does not report it
             raise
@@ -102,7 +102,7 @@ class Agents:
     def _thread(self) -> None:
         try:
             trio.run(self._serve)
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the task that waits
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the waiting task
             for future in (self._ready, self._ended):
                 self._tell(settle, future, error)
         else:
@@ -135,7 +135,7 @@ class Agents:
                 tell = partial(outcome.set_result, result)
             if scope.cancelled_caught:
                 tell = outcome.cancel
-        except Exception as error:  # noqa: BLE001 - raised in the task that waits
+        except Exception as error:  # noqa: BLE001 - raised in the waiting task
             tell = partial(outcome.set_exception, error)
         finally:
             self._tell(tell)
@@ -150,7 +150,7 @@ def settle(future: "asyncio.Future[None]", error: BaseException | None) -> None:
 
 
 async def through_cancels(future: "asyncio.Future[T]") -> None:
-    """Wait until the future is done, and raise a pending cancel only then."""
+    """Wait until the future is done, and raise a pending cancellation only then."""
     cancelled = False
     while not future.done():
         try:
@@ -182,7 +182,7 @@ async def main() -> None:
             async with asyncio.timeout(0.005):
                 await agents.run("And more.", options, session_id="s")
         except TimeoutError:
-            print("too slow; nothing of it is alive")
+            print("too slow; the run has ended")
 
 
 if __name__ == "__main__":

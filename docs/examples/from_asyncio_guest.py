@@ -22,12 +22,12 @@ T = TypeVar("T")
 class GuestAgents:
     """A runtime for asyncio tasks: `async with GuestAgents() as agents:`, once in a program.
 
-    Cancelling a task ends its run. The task continues only when no part of the run is alive. The
-    event loop must run until the block is left.
+    Cancelling a task ends its run. The asyncio task continues only after all tasks of the run
+    have ended. The event loop must run until the block is left.
     """
 
     EVENTS_AHEAD = 64
-    """Events that a run may be ahead of its reader, before it waits for it."""
+    """The number of events that are buffered before the run waits for its reader."""
 
     async def run(
         self, prompt: str, options: AgentOptions, *, session_id: str | None = None
@@ -63,7 +63,7 @@ class GuestAgents:
             yield read()
         finally:
             pumping.cancel()
-            await through_cancels(pumping)  # noqa: ASYNC102 - bounded like the end of a run
+            await through_cancels(pumping)  # noqa: ASYNC102 - has the time limit of an ending run
             if not pumping.cancelled():
                 pumping.result()  # raises the error of the run
 
@@ -84,7 +84,7 @@ class GuestAgents:
 
     async def __aexit__(self, *exc: object) -> None:
         self._soon(self._stop.set)
-        await through_cancels(self._ended)  # noqa: ASYNC102 - bounded like the end of a runtime
+        await through_cancels(self._ended)  # noqa: ASYNC102 - has the time limit of a closing runtime
         self._ended.result()
 
     async def _call(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -95,7 +95,7 @@ class GuestAgents:
             await asyncio.wait([outcome])
         except asyncio.CancelledError:
             self._soon(scope.cancel)
-            await through_cancels(outcome)  # noqa: ASYNC102 - bounded like the end of a run
+            await through_cancels(outcome)  # noqa: ASYNC102 - has the time limit of an ending run
             if not outcome.cancelled():
                 outcome.exception()  # retrieved, so that asyncio does not report it
             raise
@@ -118,7 +118,7 @@ class GuestAgents:
     def _done(self, outcome: Outcome[None]) -> None:
         try:
             outcome.unwrap()
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the task that waits
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the waiting task
             (self._ended if self._ready.done() else self._ready).set_exception(error)
         else:
             self._ended.set_result(None)
@@ -142,14 +142,14 @@ class GuestAgents:
                 tell = partial(outcome.set_result, result)
             if scope.cancelled_caught:
                 tell = outcome.cancel
-        except Exception as error:  # noqa: BLE001 - raised in the task that waits
+        except Exception as error:  # noqa: BLE001 - raised in the waiting task
             tell = partial(outcome.set_exception, error)
         finally:
             tell()
 
 
 async def in_loop(work: Coroutine[object, object, T]) -> T:
-    """Run a coroutine in the event loop, from a tool or a hook; a cancel is passed on to it."""
+    """Run a coroutine in the event loop, from a tool or a hook; cancellation is passed on to it."""
     token, done = trio.lowlevel.current_trio_token(), trio.Event()
     task = asyncio.ensure_future(work)
     task.add_done_callback(lambda _: token.run_sync_soon(done.set))
@@ -167,7 +167,7 @@ async def in_loop(work: Coroutine[object, object, T]) -> T:
 
 
 async def through_cancels(future: "asyncio.Future[T]") -> None:
-    """Wait until the future is done, and raise a pending cancel only then."""
+    """Wait until the future is done, and raise a pending cancellation only then."""
     cancelled = False
     while not future.done():
         try:

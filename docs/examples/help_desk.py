@@ -31,9 +31,9 @@ async def find_order(arguments: dict[str, str]) -> dict[str, str]:
     return {"order": arguments["order"], "state": ORDERS.get(arguments["order"], "unknown")}
 
 
-@tool("refund", "Pay an order back.", {"order": str, "euros": int})
+@tool("refund", "Refund an order.", {"order": str, "euros": int})
 async def refund(arguments: dict[str, object]) -> str:
-    return f"{arguments['euros']} euros are paid back for {arguments['order']}"
+    return f"{arguments['euros']} euros were refunded for {arguments['order']}"
 
 
 async def hide_cards(event: UserPromptSubmitEvent) -> HookDecision | None:

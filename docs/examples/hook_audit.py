@@ -1,4 +1,4 @@
-"""An audit log: a line of JSON for each prompt and call, on disk before the call begins."""
+"""An audit log: a line of JSON for each prompt and call, written before the call begins."""
 
 import json
 import tempfile

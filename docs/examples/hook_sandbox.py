@@ -1,4 +1,4 @@
-"""Redirection to a sandbox: files are written below one folder, whatever path the model names."""
+"""A sandbox: files are written below one folder, whatever path the model chooses."""
 
 import tempfile
 from pathlib import Path

@@ -34,7 +34,7 @@ async def redirect(event: PreToolUseEvent) -> HookDecision | None:
 
 
 async def gate(event: PreToolUseEvent) -> HookDecision | None:
-    # It gets the path from `redirect`. If a later hook rewrites the path, it is called again.
+    # `gate` receives the path from `redirect`, and is called again if a later hook rewrites it.
     secret = SECRET.search(str(event.tool_input["path"]))
     return HookDecision(continue_=False, reason="a secret") if secret else None
 

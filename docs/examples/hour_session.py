@@ -1,4 +1,4 @@
-"""A conversation: a session keeps the messages, and a client takes turns."""
+"""A conversation: a session keeps the messages, and a client runs the turns."""
 
 import os
 
@@ -33,7 +33,7 @@ async def main() -> None:
                         print(f"\n[{block.name} {block.input}]")
                 print()
 
-        # Every caller on this runtime can continue the session.
+        # Any code that uses this runtime can continue the session.
         result = await runtime.run("Where is it warmer?", options, session_id="trip")
     print(len(result.messages), "messages,", result.usage.total_tokens, "tokens in the last run")
 

@@ -1,4 +1,4 @@
-"""Tests of an agent: a script replaces the model, and an hour takes no time."""
+"""Test an agent: a script replaces the model, and a simulated hour takes no time."""
 
 import trio
 import trio.testing
@@ -20,7 +20,7 @@ async def baked(model: ScriptedModel) -> RunResult:
         return await runtime.run("Bake two cakes.", options)
 
 
-async def test_cakes_are_baked_side_by_side(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cakes_are_baked_in_parallel(autojump_clock: trio.testing.MockClock) -> None:
     calls = [call("bake", {"minutes": 60}), call("bake", {"minutes": 40})]
     model = ScriptedModel([calls, [say("Both are done.")]])
     result = await baked(model)
@@ -29,7 +29,7 @@ async def test_cakes_are_baked_side_by_side(autojump_clock: trio.testing.MockClo
     assert result.duration < 61 * 60
 
 
-async def test_the_model_is_told_what_a_call_lacks(autojump_clock: trio.testing.MockClock) -> None:
+async def test_model_learns_of_missing_argument(autojump_clock: trio.testing.MockClock) -> None:
     model = ScriptedModel([[call("bake", {"hours": 1})], [say("I see.")]])
     result = await baked(model)
     assert result.tool_calls[0].is_error
@@ -37,7 +37,7 @@ async def test_the_model_is_told_what_a_call_lacks(autojump_clock: trio.testing.
 
 
 if __name__ == "__main__":
-    for test in (test_cakes_are_baked_side_by_side, test_the_model_is_told_what_a_call_lacks):
+    for test in (test_cakes_are_baked_in_parallel, test_model_learns_of_missing_argument):
         clock = trio.testing.MockClock(autojump_threshold=0)
         trio.run(test, clock, clock=clock)
         print(test.__name__, "ok")

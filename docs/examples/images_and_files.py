@@ -1,4 +1,4 @@
-"""Ask about an image and a text file, and let a tool show an image."""
+"""Ask about an image and a text file, and return an image from a tool."""
 
 import os
 import tempfile
@@ -9,7 +9,7 @@ from agent_actors import AgentOptions, FileBlock, ImageBlock, Prompt, open_runti
 from agent_actors.errors import MediaError
 from agent_actors.media import read_file, read_image
 
-DOT = bytes.fromhex(  # a PNG of one pixel
+DOT = bytes.fromhex(  # a PNG image of one pixel
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
     "1f15c4890000000a49444154789c6300010000050001"
     "0d0a2db40000000049454e44ae426082"

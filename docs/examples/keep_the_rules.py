@@ -1,4 +1,4 @@
-"""Keep the deny rules of a run in the thread of an executor that a tool starts."""
+"""Apply the deny rules of a run to an executor thread that one of its tools starts."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +16,7 @@ async def shell(command: str) -> str:
 
 
 def ask_helper() -> str:
-    # A second agent without a policy of its own. A script replaces its model.
+    # This second agent has no policy of its own. A script replaces its model.
     script = ScriptedModel([[call("shell", {"command": "rm notes"})], [say("I tried.")]])
     helper = AgentOptions(model="scripted", provider=script, tools=[shell])
     return str(run_sync("Tidy up.", helper).tool_calls[0].content)
@@ -24,7 +24,7 @@ def ask_helper() -> str:
 
 @tool
 def delegate() -> str:
-    """Has another agent do it, in a thread of an executor."""
+    """Let another agent do the work in an executor thread."""
     with ThreadPoolExecutor() as executor:
         return executor.submit(in_current_run(ask_helper)).result()
 

@@ -1,4 +1,4 @@
-"""Log what a runtime does, with the ids of the run on each line."""
+"""Log what a runtime does, with the run's ids on each line."""
 
 import logging
 

@@ -16,7 +16,7 @@ gateway = ProviderProfile(
     api_key_env="GATEWAY_KEY",
     dialect=ChatDialect(max_tokens_field="max_completion_tokens", refuses={"temperature"}),
 )
-# A built-in profile by its name; `base_url` replaces its URL, for example by a gateway.
+# A built-in profile, selected by name; `base_url` replaces its URL, for example with a gateway's.
 local = AgentOptions(model=model, provider="vllm", base_url=base_url)
 
 

@@ -1,4 +1,4 @@
-"""Observers: the events of a session, a late observer with a replay, and your own events."""
+"""Observe the events of a session, replay earlier events, and publish your own events."""
 
 from functools import partial
 from typing import ClassVar
@@ -32,7 +32,7 @@ async def main() -> None:
         @tool
         async def deploy(release: str) -> str:
             """Deploy a release."""
-            runtime.events.notify("Half way.")  # belongs to the run that calls this
+            runtime.events.notify("Half way.")  # belongs to the current run
             runtime.events.publish(partial(Deployed, release=release))
             return "deployed"
 
@@ -42,7 +42,7 @@ async def main() -> None:
             await runtime.run("Deploy 1.2.", options, session_id="s")
         await watching.ended.wait()
 
-        # Recorded events arrive first, then new ones; each record arrives once.
+        # Recorded events arrive first, then new events; each record arrives exactly once.
         late = runtime.events.subscribe(count, ToolResult, ResultEvent, session_id="s", replay=True)
         await runtime.run("Thank you.", options, session_id="s")
     print("late:", late.end_reason, late.statistics().delivered)

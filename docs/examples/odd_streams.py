@@ -1,4 +1,4 @@
-"""Show details of a stream: fragments of calls, notices, and repaired calls."""
+"""Show details of a stream: argument fragments, notices and repaired calls."""
 
 import os
 
@@ -19,7 +19,7 @@ def weather(city: str) -> str:
     return f"It is sunny in {city}."
 
 
-# A server that passes the model's calls on as text, and accepts only short ids.
+# A server that returns the model's calls as text, and accepts only short ids.
 server = ProviderProfile(
     name="mine",
     base_url=base_url,

@@ -1,4 +1,4 @@
-"""Set permissions: rules, a mode, and a function that decides the remaining calls."""
+"""Set permissions: rules, a mode, and a function that decides about the remaining calls."""
 
 import trio
 
@@ -15,7 +15,7 @@ async def read_note(path: str) -> str:
 
 @tool(open_world=False)
 async def write_note(path: str, text: str) -> str:
-    """Write a note, and replace an existing one."""
+    """Write a note; an existing note is replaced."""
     return f"{path} now says: {text}"
 
 
@@ -34,7 +34,7 @@ policy = PermissionPolicy(
 
 
 def decide(request: PermissionRequest) -> PermissionDecision:
-    """Decide about a call if the policy says to ask."""
+    """Decide about a call for which the policy says to ask."""
     if request.tool.open_world:
         return PermissionDecision("deny", reason="nothing leaves this machine today")
     return PermissionDecision("allow", remember="session")
@@ -61,7 +61,7 @@ async def main() -> None:
         can_use_tool=decide,
     )
     async with open_runtime() as runtime:
-        result = await runtime.run("Tidy my notes up.", options)
+        result = await runtime.run("Tidy up my notes.", options)
     for one in result.tool_calls:
         print(f"{one.name}({one.input}): {one.content}")
 

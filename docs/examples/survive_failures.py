@@ -1,4 +1,4 @@
-"""Retry, switch to another model, and report void text to a reader."""
+"""Retry, switch to another model, and tell readers which text to discard."""
 
 import os
 
@@ -29,13 +29,13 @@ async def main() -> None:
                 case AssistantDelta(text=text):
                     print(text, end="", flush=True)
                 case AttemptRestarted(attempt=attempt, reason=reason):
-                    print(f"\n[{reason}; the text above is void, attempt {attempt} begins]")
+                    print(f"\n[{reason}; discard the text above, attempt {attempt} begins]")
                 case ResultEvent(stop_reason=reason):
                     print(f"\n{reason}")
                 case _:
                     pass
     for endpoint in runtime.statistics().endpoints:
-        print(endpoint.endpoint, endpoint.attempts, "tries,", endpoint.retries, "of them again")
+        print(endpoint.endpoint, endpoint.attempts, "attempts,", endpoint.retries, "retries")
 
 
 trio.run(main)

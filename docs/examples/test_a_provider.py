@@ -1,4 +1,4 @@
-"""Test a custom provider: its blocks, its errors, and a cancel at every step."""
+"""Test a custom provider: its blocks, its errors, and cancellation at every step."""
 
 from collections.abc import AsyncIterator
 
@@ -12,7 +12,7 @@ from agent_actors.testing import cancel_at_every_step
 
 
 class FlakyServer(Server):
-    """Breaks the connection in the middle of its first response."""
+    """A server that breaks the connection in the middle of its first response."""
 
     def __init__(self) -> None:
         self.requests = 0

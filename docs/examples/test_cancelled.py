@@ -23,13 +23,13 @@ async def book_a_seat() -> None:
         await runtime.run("Seat 7, please.", options)
 
 
-def test_whenever_it_is_cancelled_the_lock_is_free() -> None:
+def test_lock_is_free_after_every_cancellation() -> None:
     def check(step: int, outcome: StepOutcome[None]) -> None:
-        assert not lock.locked(), f"held after the cancel at step {step}"
+        assert not lock.locked(), f"held after cancellation at step {step}"
 
     assert cancel_at_every_step(book_a_seat, check=check) > 3
 
 
 if __name__ == "__main__":
-    test_whenever_it_is_cancelled_the_lock_is_free()
+    test_lock_is_free_after_every_cancellation()
     print("ok")

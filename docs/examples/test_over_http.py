@@ -1,4 +1,4 @@
-"""Test an agent over real HTTP: an endpoint on loopback serves a script with faults."""
+"""Test an agent over real HTTP: a local endpoint serves a script with faults."""
 
 import trio
 
@@ -25,7 +25,7 @@ async def main() -> None:
     script: EndpointScript = [
         status(503),  # retried
         call("now"),
-        reply(say("It is "), disconnect(reset=True)),  # breaks off in the middle: retried too
+        reply(say("It is "), disconnect(reset=True)),  # breaks off in the middle; also retried
         "It is noon.",
     ]
     restarts: list[str] = []

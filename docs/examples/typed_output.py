@@ -14,7 +14,7 @@ class City:
     """A city that a traveller asked about.
 
     Attributes:
-        name: The name in its own language.
+        name: The name in the local language.
         people: The number of inhabitants.
     """
 
@@ -41,12 +41,12 @@ judge = AgentOptions(
 async def main() -> None:
     async with open_runtime() as runtime:
         try:
-            city = (await runtime.run("Tell me of Paris.", agent, session_id="s")).output
+            city = (await runtime.run("Tell me about Paris.", agent, session_id="s")).output
             print(f"{city.name} has {city.people:,} people")
-            verdict = (await runtime.run("And, is it?", judge, session_id="s")).output
+            verdict = (await runtime.run("Is it worth a visit?", judge, session_id="s")).output
             print(verdict)
         except OutputError as error:
-            print(f"{error}; it said {error.text!r}")
+            print(f"{error}; the response was {error.text!r}")
 
 
 trio.run(main)

@@ -1,4 +1,4 @@
-"""Many sessions in a web service: a browser streams its run, and answers questions.
+"""A web service with many sessions: browsers stream their runs and answer questions.
 
 hypercorn --worker-class trio --bind 127.0.0.1:8000 web_service:app
 """
@@ -29,7 +29,7 @@ agent = AgentOptions(
     model=os.environ.get("MODEL", "qwen3-32b"),
     base_url=os.environ.get("BASE_URL", "http://localhost:1234/v1"),
     tools=[send_mail],
-    permissions="default",  # a mail leaves this machine, so the user must approve it
+    permissions="default",  # mail leaves this machine, so the user must approve it
     question_timeout=300,
 )
 
@@ -63,7 +63,7 @@ class EventStream(Response):
                 if not started:
                     status = 409 if isinstance(error, SessionBusy) else 503
                     await JSONResponse({"error": str(error)}, status)(scope, receive, send)
-                # Otherwise the event `error` has reported it.
+                # Otherwise, an `error` event has reported it.
             if started:
                 await send(body(""))
             nursery.cancel_scope.cancel()
@@ -85,7 +85,7 @@ def make_app(options: AgentOptions) -> Starlette:
             yield {"runtime": runtime}
 
     async def say(request: Request) -> Response:
-        """Run a prompt of the user, and stream the response."""
+        """Run the user's prompt, and stream the response."""
         runtime: Runtime = request.state.runtime
         prompt = (await request.body()).decode(errors="replace")
         session = request.path_params["session"]
@@ -107,7 +107,7 @@ def make_app(options: AgentOptions) -> Starlette:
     async def page(request: Request) -> Response:
         return HTMLResponse(PAGE)
 
-    # Your own middleware must check which user may use which session.
+    # Your own middleware must check who may use which session.
     return Starlette(
         lifespan=lifespan,
         routes=[

@@ -2,7 +2,7 @@
 
 uvicorn --timeout-graceful-shutdown 10 web_service_asyncio:app
 
-It imports `from_asyncio.py`. FastAPI is based on starlette and accepts the same response.
+It imports `from_asyncio.py`. FastAPI is based on Starlette and accepts the same response.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class EventStream(Response):
             pass
 
     async def _tell(self, send: Send) -> AgentError | None:
-        """Send the events. Return the error of a run that failed before its first event."""
+        """Send the events; return the error if the run fails before its first event."""
         started = False
         try:
             async with self._run as events:
@@ -69,7 +69,7 @@ class EventStream(Response):
         except AgentError as error:
             if not started:
                 return error
-            # Otherwise the event `error` has reported it.
+            # Otherwise, an `error` event has reported it.
         await send(body("", more=False))
         return None
 
@@ -108,13 +108,13 @@ def make_app(options: AgentOptions) -> Starlette:
             yield {"agents": agents}
 
     async def say(request: Request) -> Response:
-        """Run a prompt of the user, and stream the response."""
+        """Run the user's prompt, and stream the response."""
         agents: Agents = request.state.agents
         prompt = (await request.body()).decode(errors="replace")
         session = request.path_params["session"]
         return EventStream(agents.stream(prompt, options, session_id=session))
 
-    # Your own middleware must check which user may use which session.
+    # Your own middleware must check who may use which session.
     return Starlette(
         lifespan=lifespan, routes=[Route("/sessions/{session}", say, methods=["POST"])]
     )

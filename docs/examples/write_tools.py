@@ -1,4 +1,4 @@
-"""Write tools: from typed functions, with a context, from a JSON Schema, and as an object."""
+"""Write tools: typed functions, tools with a context, a JSON Schema, and an object."""
 
 import hashlib
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ async def forecast(
 
     Args:
         place: The place to look up.
-        days: The number of days, from today on.
+        days: The number of days, starting today.
         units: The unit of the temperatures.
     """
     high = 18 if units == "celsius" else 291
