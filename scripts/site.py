@@ -72,7 +72,9 @@ PAGES: Final = (
         "tools",
         "Tools",
         "Define the tools that a model can call.",
-        names=_of_root("tool", "Tool", "ToolContext", "ToolOutput", "ask_user_question"),
+        names=_of_root(
+            "tool", "Tool", "ToolContext", "ToolOutput", "ask_user_question", "in_current_run"
+        ),
     ),
     ApiPage(
         "client",
@@ -84,6 +86,8 @@ PAGES: Final = (
             "run",
             "run_sync",
             "Client",
+            "create_client",
+            "format_messages",
             "ClientMessages",
             "QueryMessage",
             "StreamBlock",

@@ -30,7 +30,8 @@ async def main() -> None:
     model = ScriptedModel([call("add", {"a": 1, "b": 2}), "3"])
     options = AgentOptions(model="scripted", provider=model, tools=[add])
     async with open_runtime() as runtime:
-        await runtime.run("1 + 2?", options, session_id="s", request_id="r")
+        result = await runtime.run("1 + 2?", options, session_id="s", request_id="r")
+    print(result.text)
 
 
 trio.run(main)

@@ -29,7 +29,7 @@ SHELL = [b for b in blocks("sh", "console", "text") if b.language != "text" or b
 PRINTED = [b for b in blocks("text") if b.marked.startswith("printed by ")]
 LANGUAGES = {"", "console", "diff", "json", "python", "sh", "text", "toml", "yaml"}
 # Programs of others, whose options nobody can tell here.
-OF_OTHERS = {".", "cd", "curl", "export", "printf", "pytest", "python3"}
+OF_OTHERS = {".", "cd", "curl", "export", "git", "printf", "pytest", "python3"}
 # Nothing of a developer's own; the path makes warnings of the package errors.
 BARE = {"PATH": "", "PYTHONPATH": os.environ["PYTHONPATH"]}
 MODULES = ("pytest", "agent_actors.testing", "venv")
