@@ -332,7 +332,7 @@ def names_of(page: ApiPage) -> Iterator[str]:
 
 
 def public_names(tree: ast.Module) -> list[str]:
-    """Return the names that a module re-exports as `X as X`, or else those that it defines."""
+    """Return the public names that a module defines or re-exports as `X as X`."""
     exported = [
         name.name for node in _imports(tree) for name in node.names if name.asname == name.name
     ]
@@ -341,7 +341,7 @@ def public_names(tree: ast.Module) -> list[str]:
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     ]
-    names = exported or list(dict.fromkeys(defined))
+    names = dict.fromkeys([*exported, *defined])
     return sorted((name for name in names if not name.startswith("_")), key=str.lower)
 
 

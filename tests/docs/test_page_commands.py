@@ -36,16 +36,16 @@ MODULES = ("pytest", "agent_actors.testing", "venv")
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """Each command of a block, as words, without what it sets and where its output goes."""
+    """Each command of a block, as words, without what it sets and what is redirected."""
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language != "sh":
         lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     for line in lines:
-        words = shlex.shlex(line, posix=True, punctuation_chars="&|;>")
+        words = shlex.shlex(line, posix=True, punctuation_chars="&|;<>")
         words.whitespace_split = True
         command: list[str] = []
         for word in [*words, ";"]:
-            if set(word) <= set("&|;>"):
+            if set(word) <= set("&|;<>"):
                 while command and re.match(r"[A-Z_]+=", command[0]):
                     command.pop(0)
                 if command:
@@ -79,7 +79,9 @@ def check(words: list[str]) -> None:
     """Fail for a command that is none."""
     match words:
         case ["agent-actors", *rest]:
-            app.parse_args(rest, exit_on_error=False, print_error=False)
+            # `main` moves a lone dash behind `--`, because the parser takes it for an option.
+            words = ["stdin" if word == "-" else word for word in rest]
+            app.parse_args(words, exit_on_error=False, print_error=False)
         case ["python" | "python3" | ".venv/bin/python", *rest]:
             check_python(rest)
         case ["make", *targets]:
