@@ -10,7 +10,7 @@ Tests and imports may leave the header out: `UserMessage(text="hi")` is a bare e
 and no position. `bare_event` makes the same in a form that type checkers accept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
@@ -684,4 +684,5 @@ def bare_event(event_type: type[BareT], /, **fields: object) -> BareT:
     Raises:
         TypeError: A required field is missing, or the event has no such field.
     """
-    return partial(event_type, EventScope("", "", ""), "", 0.0)(**fields)  # type: ignore[arg-type]
+    make: Callable[..., BareT] = partial(event_type, EventScope("", "", ""), "", 0.0)
+    return make(**fields)

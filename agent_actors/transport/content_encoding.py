@@ -78,7 +78,7 @@ class Unpacker:
         self._magic = magic
         self._member: _Member | None = None
         # The data after a member, as long as it may begin another one.
-        self._rest = b""
+        self._rest: bytes = b""
         self._surplus = False
 
     def feed(self, data: bytes) -> bytes:

@@ -71,6 +71,7 @@ from agent_actors.protocol.response.tool_call_fragments import Slot, SlotTable
 DAMAGED_CALL: Final = "a part of the response was lost or damaged, so this call may be incomplete"
 """The error of a call that was incomplete when something of the response was lost."""
 
+_NO_FIELDS: Final[Mapping[str, JsonValue]] = {}
 _NOTHING: Final[Sequence[ModelDelta]] = ()
 # Held-back text is not shown yet; but a stream that sends it is making progress.
 _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
@@ -472,7 +473,7 @@ class Assembler:
         for number, parsed in enumerate(parse_arguments(slot.arguments, lenient=lenient)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
             if number:  # the fields arrived with the first call, and may be signatures of it
-                extra = {}
+                extra = _NO_FIELDS
             fault = REFUSED_CALL if self._finish in REFUSALS else _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
                 raw = parsed.raw if slot.textual else ""
