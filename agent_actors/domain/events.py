@@ -684,5 +684,5 @@ def bare_event(event_type: type[BareT], /, **fields: object) -> BareT:
     Raises:
         TypeError: A required field is missing, or the event has no such field.
     """
-    make: Callable[..., BareT] = partial(event_type, EventScope("", "", ""), "", 0.0)
+    make = cast("Callable[..., BareT]", partial(event_type, EventScope("", "", ""), "", 0.0))
     return make(**fields)
