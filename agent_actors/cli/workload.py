@@ -1,7 +1,7 @@
 """The prompts and tools of a demo.
 
-The tools wait as long as a look-up in another service would: between 20 and 120 ms. The duration
-depends on session and item, so two runs of the demo wait alike.
+The tools wait as long as a look-up in another service would take: between 20 and 120 ms. The
+duration depends only on the session and the item, so it is the same in every demo.
 """
 
 from itertools import cycle, islice
@@ -27,7 +27,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
     """Return four tools that look something up; each call counts itself in `gauge`."""
 
     async def look_up(context: ToolContext, item: int) -> int:
-        """Return a number that depends on the session, the tool and the item only."""
+        """Return a number that depends only on the session, the tool and the item."""
         found = crc32(f"{context.session_id}/{context.tool_name}/{item}".encode())
         milliseconds = _SHORTEST_WAIT + found % (_LONGEST_WAIT - _SHORTEST_WAIT)
         with gauge.ran():

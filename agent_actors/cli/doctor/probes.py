@@ -53,7 +53,10 @@ _SHOWN: Final = 300
 
 _MS: Final = 1000.0
 _INSTANT: Final = 0.1
-"""Seconds; all deltas of a faster response may arrive in one read without being buffered."""
+"""Seconds. If a response is faster, all of its deltas may arrive in one read although nothing
+buffers
+them.
+"""
 
 
 class Examination:
@@ -95,7 +98,7 @@ class Examination:
             self._unreachable(error)
             return False
         except ProviderError as error:
-            # Another path may work; the check of the response will show it.
+            # Another path may work, which the check of the response will show.
             self._put("models", "note", f"not available: {error}")
             return True
         self._put("reachable", "works", f"HTTP {capture.status} from {self._probe.endpoint}")
@@ -119,7 +122,7 @@ class Examination:
         if text:
             self._put("answer", "works", text)
         else:
-            self._put("answer", "fails", f"no text; it ended with {answer.finish_reason!r}")
+            self._put("answer", "fails", f"no text; the finish reason is {answer.finish_reason!r}")
         self._put("streaming", *_judged_stream(outcome))
         self._put("usage", *_judged_usage(answer))
         self._put("reasoning", *_judged_reasoning(outcome, answer))
@@ -343,7 +346,7 @@ def _figures_of(outcome: ProbeResult, answer: ModelCompleted) -> Figures:
 
 
 def _rate(count: int, seconds: float) -> float | None:
-    # A very short span measures this program and not the endpoint.
+    # Over a very short time, the rate would measure this program and not the endpoint.
     if count < 1 or seconds < 0.001 or not math.isfinite(seconds):
         return None
     return round(count / seconds, 1)

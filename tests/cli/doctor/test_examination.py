@@ -314,7 +314,7 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         (status(503), "HTTP 503"),
         (body(b'{"no": "completion"}'), "JSON that is not a chat completion"),
         (reply(in_band_error("out of memory")), "out of memory"),
-        (reply(finish("length")), "no text; it ended with 'length'"),
+        (reply(finish("length")), "no text; the finish reason is 'length'"),
         (hang_up(), "connection"),
     ],
 )
