@@ -1,9 +1,9 @@
 """Render a scripted reply as the bytes of an OpenAI-compatible response.
 
-Pure functions that turn a reply and its request into segments. A segment is bytes to write at once,
-or an action between two writes. Adjacent chunks are one segment, so that a server writes them
-together. The chunks follow the chat completions API exactly; quirks come from the reply's own steps
-and its `transform`.
+Pure functions that turn a reply and its request into segments. A segment is either bytes to write
+at once, or an action between two writes. Adjacent chunks form one segment, so that a server writes
+them together. The chunks follow the chat completions API exactly; quirks come from the reply's own
+steps and its `transform`.
 """
 
 import json
@@ -58,7 +58,7 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "refused": "content_filter",
     "paused": "pause_turn",
 }
-# The usual estimate for English text. The size of a request's body is close to that of its text.
+# The usual estimate for English text. A request's body is only slightly longer than its text.
 _BYTES_PER_TOKEN: Final = 4
 
 
@@ -96,7 +96,7 @@ def ends_early(steps: Iterable[ReplyStep]) -> bool:
 
 
 def player_for(request: EndpointRequest) -> Player:
-    """Return the player that expands the response to this request."""
+    """Return a player whose call ids and token estimate suit this request."""
     return Player(call_id_for(request), len(request.content) // _BYTES_PER_TOKEN)
 
 
@@ -206,7 +206,7 @@ def transformed(items: list[Item], transform: Transform) -> list[Item]:
 def joined(
     items: Iterable[Item], newline: bytes, frame: Callable[[JsonValue, bytes], bytes]
 ) -> Iterator[Segment]:
-    """Render the items as segments; `frame` renders an event, given its JSON and newline."""
+    """Render the items as segments; `frame` renders an event from its JSON and the line ending."""
     waiting: list[bytes] = []
     for item in items:
         if isinstance(item, Chunk):
@@ -225,7 +225,7 @@ def joined(
 
 
 def _whole(answer: Reply, request: EndpointRequest) -> list[Segment]:
-    """Render a response that is not streamed: the actions first, then one JSON object."""
+    """Render a response that is not streamed: the actions, then one JSON object."""
     player = player_for(request)
     segments: list[Segment] = []
     gathered = _Gathered()
