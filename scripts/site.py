@@ -1,10 +1,10 @@
 """Prepare the documentation for mkdocs: the navigation, titles of snippets, and the API pages.
 
-mkdocs loads this file as a hook (`mkdocs.yml`). It imports neither mkdocs nor the package; the
-public names are read from the sources. In the `nav`, `folder/*` means the pages of a folder that
-the `nav` does not name, in the order of their file names, so that a new page needs no entry. A
-snippet gets the name of its file as its title. The API pages are written to `docs/reference/api/`,
-which git ignores.
+mkdocs loads this file as a hook (`mkdocs.yml`). The hook imports neither mkdocs nor the package,
+and reads the public names from the sources. In the `nav`, `folder/*` stands for the pages of a
+folder that the `nav` does not name, in the order of their file names, so that a new page needs no
+entry. The title of a snippet is the name of its file. The API pages are written to
+`docs/reference/api/`, which git ignores.
 """
 
 import ast
@@ -28,8 +28,8 @@ class ApiPage(NamedTuple):
         slug: The file name without its extension.
         title: The heading.
         about: A paragraph below the heading.
-        modules: The modules whose public names the page lists, all of them.
-        names: Further public names with their modules.
+        modules: The modules whose public names are all listed on the page.
+        names: Additional public names with their modules.
     """
 
     slug: str
@@ -182,9 +182,9 @@ PAGES: Final = (
         ("agent_actors.testing.strategies",),
     ),
 )
-"""The pages of the API reference, in their order. A name is listed once."""
+"""The pages of the API reference, in their order. Each name is listed only once."""
 
-# Their methods come from base classes that have no entry of their own.
+# The methods of these classes come from base classes that have no entry of their own.
 _WITH_INHERITED: Final = frozenset({"SqliteStore", "JsonlStore"})
 
 _OF_A_FILE: Final = re.compile(
@@ -193,7 +193,7 @@ _OF_A_FILE: Final = re.compile(
 _SIGNATURE_DEFAULT: Final = re.compile(
     r'(<span class="o">=</span>\s*)<span class="n">(_?[A-Z][A-Z_]+)</span>'
 )
-# mkdocstrings wraps a name that it may link to in a tag.
+# mkdocstrings wraps each name that it may link to in a tag.
 _LISTED_DEFAULT: Final = re.compile(
     r"(default:\s*<code>)(?:<\w+[^>]*>)?(_?[A-Z][A-Z_]+)(?:</\w+>)?(?=</code>)"
 )
@@ -204,10 +204,10 @@ _FIELDS: Final = re.compile(
 )
 _CONTENTS: Final = '<div class="doc doc-contents first">'
 _LONGEST_DEFAULT: Final = 60
-"""Characters of a value that replaces the name of a constant."""
+"""Maximum length of a value that replaces the name of a constant."""
 
 Nav: TypeAlias = "str | list[Nav] | dict[str, Nav]"
-"""A page, a pattern, a list of them, or sections by their titles."""
+"""A page, a pattern, a list of navs, or sections by their titles."""
 
 
 def on_config(config: MutableMapping[str, Nav]) -> None:
@@ -218,15 +218,15 @@ def on_config(config: MutableMapping[str, Nav]) -> None:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Show the name of its file above each snippet; mkdocs calls this."""
+    """Show the file name above each snippet; mkdocs calls this."""
     return _OF_A_FILE.sub(r'\2 title="\1"', markdown)
 
 
 def on_page_content(content: str, **_: object) -> str:
     """Complete the entries of an API page; mkdocs calls this.
 
-    Defaults show the values of constants in place of their names, and the fields of an attrs class
-    move from the end of its entry to the beginning.
+    Defaults show the values of constants instead of their names. The fields of an attrs class move
+    from the end of its entry to the beginning.
     """
     known = constants()
 
@@ -278,7 +278,7 @@ def pages_of(nav: Nav) -> Iterator[str]:
 
 
 def write_api(folder: Path) -> None:
-    """Write the API pages. Leave unchanged files alone, because `mkdocs serve` watches them."""
+    """Write the API pages. Do not write unchanged files, because `mkdocs serve` watches them."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = {f"{number:02}-{page.slug}.md": api_page(page) for number, page in enumerate(PAGES, 1)}
     pages["00-index.md"] = index_page()
@@ -328,7 +328,7 @@ def names_of(page: ApiPage) -> Iterator[str]:
 
 
 def public_names(tree: ast.Module) -> list[str]:
-    """Return the names that a module re-exports as `X as X`, or else those that it defines."""
+    """Return the names that a module re-exports as `X as X`; without any, those it defines."""
     exported = [
         name.name for node in _imports(tree) for name in node.names if name.asname == name.name
     ]
@@ -345,7 +345,7 @@ def public_names(tree: ast.Module) -> list[str]:
 def fields_of(name: str, path: Path) -> tuple[str, ...]:
     """Return the fields of an attrs class as lines of its body; empty for anything else.
 
-    attrs makes the signatures of these classes at import, so the sources do not have them.
+    attrs generates the signatures of these classes at import, so the sources do not contain them.
     """
     body = ast.parse(path.read_text(encoding="utf-8")).body
     known = {**constants(), **{key: value for node in body for key, value in _constants_of(node)}}
@@ -358,9 +358,9 @@ def fields_of(name: str, path: Path) -> tuple[str, ...]:
 
 @cache
 def constants() -> Mapping[str, str]:
-    """Return the short values of the module constants of the package, by name.
+    """Return the short values of the package's module constants, by name.
 
-    A default such as `Deadlines().connect` counts as a constant too. A name that has different
+    A default such as `Deadlines().connect` also counts as a constant. A name that has different
     values in different modules is left out.
     """
     values: dict[str, set[str]] = {}
