@@ -284,10 +284,10 @@ def _missing(provider: str | None, base_url: str, model: str) -> str:
         return ""  # the profile may define both; wiring reports what is missing
     if not base_url:
         return (
-            "no endpoint: pass --base-url URL or --provider NAME, "
+            "no endpoint was given; pass --base-url URL or --provider NAME, "
             "or set AGENT_ACTORS_BASE_URL or AGENT_ACTORS_PROVIDER"
         )
-    return "" if model else "no model: pass --model NAME, or set AGENT_ACTORS_MODEL"
+    return "" if model else "no model was given; pass --model NAME, or set AGENT_ACTORS_MODEL"
 
 
 async def _demo(plan: DemoPlan, *, as_json: bool) -> int:
@@ -322,8 +322,7 @@ def dispatch(arguments: Sequence[str]) -> int:
         return fail(error, MISUSED)
     except BrokenPipeError:
         # The reader has closed the pipe. Without this redirection, flushing stdout at exit would
-        # raise
-        # an error.
+        # raise an error.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

@@ -46,7 +46,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_stock(item: int, context: ToolContext) -> dict[str, object]:
-        """Return the number of pieces of an item in stock.
+        """Return the number of units of an item in stock.
 
         Args:
             item: Number of the item.
@@ -56,7 +56,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_rating(item: int, context: ToolContext) -> dict[str, object]:
-        """Return the rating of an item by buyers, from 1 to 5 stars.
+        """Return the buyers' rating of an item, from 1 to 5 stars.
 
         Args:
             item: Number of the item.
@@ -66,7 +66,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_delivery(item: int, context: ToolContext) -> dict[str, object]:
-        """Return the number of days that the delivery of an item takes.
+        """Return the delivery time of an item, in days.
 
         Args:
             item: Number of the item.

@@ -180,7 +180,7 @@ class _RunningChat:
             scope.cancel("Ctrl-C" if ctrl_c else "ended by a signal")
 
     def _end_at_once(self) -> None:
-        # The turn does not end: kill the process.
+        # The turn has not ended, so kill the process.
         self._restore()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)

@@ -170,8 +170,7 @@ def read_choice(text: str, choices: tuple[str, ...]) -> str | None:
     """Return the choice that a text selects; None if it selects none or several.
 
     A text selects a choice by its number, counted from 1, by its complete name, or by a prefix that
-    is
-    unique among the choices. Without choices, any text that is not blank is an answer.
+    is unique among the choices. Without choices, any text that is not blank is an answer.
     """
     line = text.strip()
     if not choices:

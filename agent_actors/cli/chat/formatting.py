@@ -28,8 +28,7 @@ def on_one_line(text: str, size: int) -> str:
         size: The maximum number of characters; at least 4.
     """
     # White space is collapsed afterwards, so more than `size` characters may be needed; four times
-    # as
-    # many are enough.
+    # as many are enough.
     head = " ".join(clean(text[: 4 * size]).split())
     if len(head) <= size and len(text) <= 4 * size:
         return head

@@ -266,7 +266,7 @@ class Chat:
             return
         prompts = (await self._read_transcript()).prompts
         if count > len(prompts):
-            have = f"there are {len(prompts)}" if prompts else _NOTHING_YET
+            have = f"there are only {len(prompts)}" if prompts else _NOTHING_YET
             await self._mistake(f"/rewind: cannot remove {count} prompts; {have}")
             return
         back = prompts[-count]

@@ -96,8 +96,7 @@ class PlainUI:
         interrupted, self._reading = self._reading.cancelled_caught, None
         if self._prompts:
             # The terminal echoes typed lines with their line end; after Ctrl-C and Ctrl-D, there is
-            # no line
-            # end.
+            # no line end.
             self._printer.out.mid_line = found is None
         if interrupted:
             return Interrupted()

@@ -19,7 +19,7 @@ _OPERATIONS: Final[dict[type[ast.operator], Callable[[_Number, _Number], _Number
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
-# Maximum length of a formula. It keeps products small; powers are not supported.
+# Maximum number of characters of a formula, to keep products small. Powers are not supported.
 _LONGEST_FORMULA: Final = 200
 _MOST_NOTES: Final = 100
 
@@ -70,7 +70,7 @@ def evaluate(formula: str) -> int | float:
         ZeroDivisionError, OverflowError: As in Python.
     """
     if len(formula) > _LONGEST_FORMULA:
-        raise ValueError(f"a formula has at most {_LONGEST_FORMULA} characters")
+        raise ValueError(f"the formula is too long; expected at most {_LONGEST_FORMULA} characters")
     try:
         tree = ast.parse(formula.strip(), mode="eval")
     except (SyntaxError, RecursionError, MemoryError):

@@ -29,7 +29,7 @@ class _Call:
     name: str = ""
     arguments: str = ""
     fragments: int = 0
-    bare: bool = True  # True if the call has had no arguments so far, only empty values
+    bare: bool = True  # True if there were no arguments so far except empty values
 
 
 class CallWatch:
@@ -88,8 +88,7 @@ class CallWatch:
         """End the response, and check the complete calls.
 
         Args:
-            cut_off: True if the response reports that it is incomplete, so that its last call may
-                be
+            cut_off: True if the response reports that it is incomplete. Then its last call may be
                 incomplete, too.
         """
         places = [call.index for call in self._calls]

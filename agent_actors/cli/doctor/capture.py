@@ -14,10 +14,7 @@ from agent_actors.abc import ByteExchange, ByteSink, ExchangeStatistics, HttpReq
 from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, ToolCallDelta
 
 MAX_KEPT: Final = 8 * 1024 * 1024
-"""Maximum number of bytes to keep of a response. A long list of models fits; an endless stream is
-cut
-off.
-"""
+"""Maximum number of bytes to keep of a response: enough for a long list of models."""
 
 _LAST_WORDS: Final = (b"[DONE]", b"message_stop")
 _TAIL: Final = 512

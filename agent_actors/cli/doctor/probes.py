@@ -53,10 +53,7 @@ _SHOWN: Final = 300
 
 _MS: Final = 1000.0
 _INSTANT: Final = 0.1
-"""Seconds. If a response is faster, all of its deltas may arrive in one read although nothing
-buffers
-them.
-"""
+"""Seconds. All deltas of a faster response may arrive in one read, even without buffering."""
 
 
 class Examination:
@@ -194,7 +191,7 @@ class Examination:
             self._put("wrong model", "note", f"not clearly rejected: {self._said(failure)}")
         else:
             self._put(
-                "wrong model", "note", "every name is accepted; a mistyped name is not noticed"
+                "wrong model", "note", "every name is accepted, so a mistyped name is not noticed"
             )
 
     async def _wrong_key(self) -> None:
@@ -258,16 +255,17 @@ def _judged_models(capture: Capture, model: str) -> tuple[Status, str]:
     body = bytes(capture.body)
     if not 200 <= capture.status < 300:
         detail = message_of_body(body[:_SHOWN])
-        return "note", f"no list: HTTP {capture.status} {detail}".strip()
+        return "note", f"no list of models: HTTP {capture.status} {detail}".strip()
     names = _names_in(body)
     if names is None:
         page = looks_like_html(body[:_SHOWN].decode("utf-8", "replace"))
-        return "note", f"no list: the body is {'a web page' if page else 'something else'}"
+        body_is = "a web page" if page else "something else"
+        return "note", f"no list of models: the body is {body_is}"
     if model in names:
-        return "works", f"{len(names)} listed, {model} among them"
+        return "works", f"{len(names)} models are listed, including {model}"
     near = difflib.get_close_matches(model, names, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
-    return "note", f"{len(names)} listed, {model} not among them{meant}"
+    return "note", f"{len(names)} models are listed, but not {model}{meant}"
 
 
 def _names_in(body: bytes) -> list[str] | None:

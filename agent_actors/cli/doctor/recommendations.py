@@ -85,7 +85,7 @@ def seen(
             _profile(
                 "short_call_ids",
                 True,
-                "its call ids have nine letters and digits; others may be rejected",
+                "its call ids have nine letters and digits, so it may reject others",
             )
         )
     return found
@@ -96,7 +96,7 @@ def slow(first_token: float | None) -> list[Recommendation]:
     if first_token is None or first_token < _SLOW:
         return []
     seconds = float(round(3 * first_token))
-    return [Recommendation("option", "first_token_timeout", seconds, "the first token is slow")]
+    return [Recommendation("option", "first_token_timeout", seconds, "the first token takes long")]
 
 
 def recommend_profile(
@@ -106,7 +106,8 @@ def recommend_profile(
     where = _place(base_url)
     for name, profile in profiles.items():
         if profile.base_url and _place(profile.base_url) == where:
-            return [Recommendation("option", "provider", name, "this endpoint has a profile")]
+            why = "there is a profile for this endpoint"
+            return [Recommendation("option", "provider", name, why)]
     return []
 
 

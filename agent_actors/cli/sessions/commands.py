@@ -90,7 +90,7 @@ async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) ->
 
 async def _path_of(store: str, *, make: bool) -> str:
     if not store:
-        raise ConfigError("no store: pass --store PATH, or set AGENT_ACTORS_STORE")
+        raise ConfigError("no store was given; pass --store PATH, or set AGENT_ACTORS_STORE")
     if not make and not await trio.Path(store).exists():
         raise ConfigError(f"there is no store at {store}")
     return store
@@ -110,7 +110,7 @@ def list_job(where: Sequence[str], order: SessionOrder, limit: int, after: str |
 def _condition(text: str) -> tuple[str, JsonScalar]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ConfigError(f"--where takes key=value; got {text!r}")
+        raise ConfigError(f"--where requires key=value; got {text!r}")
     if nests_deeper(
         value, 0
     ):  # lists and objects stay text, because listings compare only single values

@@ -148,7 +148,7 @@ def faults_as_text(faults: Mapping[str, Sequence[str]]) -> str:
 
 
 def damage_as_json(damage: Damage) -> JsonObject:
-    """Return damage of a stored log as JSON."""
+    """Return the damage in a stored log as JSON."""
     return {"seq": damage.seq, "offset": damage.offset, "reason": damage.reason}
 
 

@@ -178,7 +178,7 @@ async def test_last_prompt_can_be_edited_again(tmp_path: Path) -> None:
         await it.until("Third.")
         await next_prompt(it)
         it.type(f"/rewind 5{ENTER}")
-        await it.until("cannot remove 5 prompts; there are 2")
+        await it.until("cannot remove 5 prompts; there are only 2")
         await next_prompt(it)
         it.type(f"/history 1{ENTER}")
         await it.until("model:\nThird.")

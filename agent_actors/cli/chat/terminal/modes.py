@@ -1,7 +1,7 @@
 """The modes of the terminal, which are always restored.
 
 During a response, typed input must not appear in the middle of the output; the editor gets it
-afterwards. When a question about a call appears, input typed before must not answer it. If stdin is
+afterwards. When a question about a call appears, earlier input must not answer it. If stdin is
 not a terminal, these functions do nothing.
 """
 
