@@ -71,8 +71,7 @@ async def _serve(endpoint: ScriptedEndpoint, keep: bool) -> None:
         if keep:
             await trio.sleep_forever()
         # The thread is abandoned: after Ctrl-C it may still be reading the input, and this read
-        # cannot be
-        # interrupted.
+        # cannot be interrupted.
         await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
 

@@ -102,8 +102,7 @@ class Connection:
         """Write as much as the kernel accepts at once, and return the rest.
 
         Raises:
-            ClientGone: The client closed or broke the connection. Only a write after that detects
-                it.
+            ClientGone: An earlier write showed that the client closed or broke the connection.
         """
         try:
             return data[self._sock.send(data) :]

@@ -31,7 +31,7 @@ class _Job:
 
 
 class Pacer:
-    """Plays beats to connections; requires `run` to be running in a task."""
+    """Sends beats to connections; `run` must be running in a task."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, _Job]] = []

@@ -46,7 +46,7 @@ from agent_actors.testing.script import (
 )
 
 Segment: TypeAlias = bytes | Happening | Disconnect
-# An item of a stream before rendering: an event with its JSON, or another item of the stream.
+# An item of a stream before it is rendered: a chunk, or anything else that a stream can contain.
 Item: TypeAlias = Chunk | Comment | Raw | Disconnect | Happening
 
 _FINISH: Final[dict[FinishReason, str]] = {
@@ -188,7 +188,7 @@ def _frame(value: JsonValue, newline: bytes) -> bytes:
 
 
 def transformed(items: list[Item], transform: Transform) -> list[Item]:
-    """Apply `transform` to the chunks; items after the n-th chunk stay after the n-th."""
+    """Apply `transform` to the chunks; items that followed the n-th chunk still follow the n-th."""
     chunks: list[JsonObject] = []
     others: list[tuple[int, Item]] = []
     for item in items:

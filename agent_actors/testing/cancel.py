@@ -46,7 +46,7 @@ class StepOutcome(Generic[T]):
         requested: False if the code ended before that step; this run is then the last one.
         cancelled: True if the cancellation ended the code.
         value: The value that the code returned, if it returned.
-        error: The error other than the cancellation that the code raised, if any. It is one of
+        error: The error that the code raised, if any, apart from the cancellation. It is one of
             `allowed`; any other error fails the run.
         subject: The value that `around` yielded; None without `around`.
     """
@@ -187,7 +187,7 @@ class _Attempt(trio.abc.Instrument):
         return f"when cancelled at step {self.step}"
 
     def before_task_step(self, task: Task) -> None:
-        """Count the step, and cancel at the right one; trio drops an instrument that raises."""
+        """Count the step, and cancel at the requested one; trio drops instruments that raise."""
         if self._left < 0:
             return
         self._left -= 1
@@ -249,7 +249,7 @@ class _Attempt(trio.abc.Instrument):
         cancelled = scope.cancelled_caught
         returned = not cancelled and error is None
         if self.cancel is None and returned and self._delivered and not self.may_swallow:
-            raise AssertionError(f"Cancelled was raised in the code and swallowed {self.where}")
+            raise AssertionError(f"the code swallowed Cancelled {self.where}")
         return StepOutcome(self.step, self.requested, cancelled, value, error, subject)
 
     def _saw_cancelled(self) -> None:

@@ -170,8 +170,7 @@ class ScriptedEndpoint:
         """Close every connection, end every task, then raise the script's first failure.
 
         If the body raised an exception, that exception propagates, and the script's failures are
-        added
-        as notes.
+        added as notes.
         """
         assert self._nursery is not None
         assert self._tasks is not None
@@ -419,6 +418,6 @@ def _framing(answer: Reply, segments: Sequence[Segment]) -> dict[str, str]:
     if answer.framing == "close":
         return {"connection": "close"}
     size = sum(len(segment) for segment in segments if isinstance(segment, bytes))
-    # A body that is broken off must be declared longer than it is.
+    # For a body that is cut off, the declared length must exceed the actual length.
     broken_off = any(isinstance(segment, Disconnect) for segment in segments)
     return {"content-length": str(size + broken_off)}

@@ -66,7 +66,7 @@ Transform: TypeAlias = Callable[[list[JsonObject]], Iterable[JsonValue]]
 
 
 def chunk(value: JsonValue) -> Chunk:
-    """Send one more event of the stream, with this JSON as its data."""
+    """Send an additional event in the stream, with this JSON as its data."""
     return Chunk(value)
 
 

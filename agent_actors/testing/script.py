@@ -105,7 +105,7 @@ class Wait:
 
 @attrs.frozen
 class Do:
-    """A call of a test's function; made by `do`."""
+    """A call to a function of the test; made by `do`."""
 
     action: Callable[[], object]
 

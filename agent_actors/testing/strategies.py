@@ -1,7 +1,7 @@
 """Hypothesis strategies for turns of models, conversations, and splits of bytes.
 
 This is the only module of the package that needs Hypothesis, which the extra `testing` installs.
-Examples shrink towards short and plain ones.
+Examples shrink towards short and simple ones.
 
 Example:
     ```python
@@ -139,7 +139,8 @@ def turns(*, max_steps: int = 4, finishes: bool = False) -> st.SearchStrategy[li
     Args:
         max_steps: The maximum number of steps.
         finishes: True if a turn may set its finish reason. A turn that ends at the token limit has
-            no call without arguments, because a parser could not tell whether they are complete.
+            no call without arguments, because a parser could not tell whether the arguments are
+            complete.
     """
     if finishes:
         reasons = st.sampled_from(_REASONS)

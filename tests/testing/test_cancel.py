@@ -143,7 +143,7 @@ async def swallow() -> str:
 
 
 def test_a_swallowed_cancel_is_found() -> None:
-    with pytest.raises(AssertionError, match="swallowed when cancelled at step 0"):
+    with pytest.raises(AssertionError, match="swallowed Cancelled when cancelled at step 0"):
         cancel_at_every_step(swallow)
 
 

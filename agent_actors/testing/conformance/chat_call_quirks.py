@@ -1,4 +1,4 @@
-"""The quirks of tool calls in chat completions, and the turns that endpoints can express with them.
+"""The quirks of tool calls in chat completions, and the turns that endpoints with them can send.
 
 `CALL_QUIRKS` holds them in the order in which they are applied: arguments, names, ids, the fields
 of later fragments, and last the index, which all other changes need to find a call.
@@ -35,7 +35,7 @@ _SIGNATURE: Final[Mapping[str, JsonValue]] = {
 _ONE_BY_ONE: Final = "separate calls"
 
 
-# ---- turns that an endpoint can express ----
+# ---- turns that an endpoint can send ----
 
 
 def _distinct_names(steps: Steps) -> Steps:

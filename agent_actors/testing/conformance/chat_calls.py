@@ -1,4 +1,4 @@
-"""Changes of the tool calls in chat completion chunks, as endpoints make them.
+"""Functions that change the tool calls in chat completion chunks, as endpoints do.
 
 Pure functions of chunks, used by `quirks_chat`. They rely on the form of clean chunks. Each chunk
 has one choice with one delta. The first fragment of a call (its head) contains the id and the name,
@@ -156,7 +156,7 @@ def loaded(text: str) -> JsonValue:
 
 
 def parameterless(**head: JsonValue) -> Change:
-    """Send calls without arguments as a head only, with these fields in its function."""
+    """Send a call without arguments as only a head, whose function has these fields."""
 
     def change(found: Fragments) -> Fragments:
         if text_of(found) != "{}":

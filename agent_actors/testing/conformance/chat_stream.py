@@ -1,4 +1,6 @@
-"""Changes of chat completion streams, as endpoints make them: text, thinking, ends, usage, lines.
+"""Functions that change chat completion streams, as endpoints do.
+
+They change text, thinking, the end of the response, usage and lines.
 
 Pure functions of chunks or of frames, used by `quirks_chat`. A frame is the text of one event,
 including its blank line. The last frame is `data: [DONE]`, unless a quirk removes it.

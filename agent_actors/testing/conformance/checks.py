@@ -330,11 +330,9 @@ class _Expected:
         if self.traits.outcome == "error":
             return self._error_difference(reading)
         if not self.blocks and "reason" in self.traits.hides:
-            return (
-                ""  # a response that is empty and has no end may be an error or an empty response
-            )
+            return ""  # parsers may treat an empty response without an end as an error
         if reading.error:
-            return f"it failed: {reading.error}"
+            return f"parsing failed: {reading.error}"
         blocks = [_comparable(block, self.traits.hides) for block in reading.blocks]
         pairs: list[tuple[str, object, object]] = [
             ("blocks", self.blocks, blocks),

@@ -1,4 +1,4 @@
-"""Changes of the events and lines of Anthropic's Messages API, as endpoints make them.
+"""Functions that change the events and lines of Anthropic's Messages API, as endpoints do.
 
 Pure functions of events or of frames, used by `quirks_messages`. A frame is the text of one event,
 including its blank line.

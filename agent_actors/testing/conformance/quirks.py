@@ -152,7 +152,7 @@ def one_of(reason: str, names: Iterable[str]) -> Exclusion:
 
 
 def apart(reason: str, these: Iterable[str], those: Iterable[str]) -> Exclusion:
-    """Exclude the quirks of one group with those of the other."""
+    """Exclude every combination of a quirk from one group with a quirk from the other."""
     return Exclusion(reason, (tuple(these), tuple(those)))
 
 
@@ -275,7 +275,7 @@ def in_order(steps: Steps) -> Steps:
 
 
 def map_calls(steps: Steps, change: Callable[[int, Call], Call]) -> Steps:
-    """Return the steps with each call changed; `change` gets the index of the call, too."""
+    """Return the steps with each call changed; `change` also gets the index of the call."""
     index = 0
     changed: list[Step] = []
     for step in steps:

@@ -112,7 +112,7 @@ _PROSE: Final = (
     Quirk(
         name="reasoning",
         number=37,
-        about="Thinking is sent as `reasoning`, together with an empty content.",
+        about="Thinking is sent as `reasoning`, together with empty content.",
         change=stream.on_prose(stream.THOUGHT, lambda text: ({"reasoning": text, "content": ""},)),
     ),
     Quirk(
@@ -125,7 +125,7 @@ _PROSE: Final = (
     ),
     Quirk(
         name="reasoning_details",
-        about="Thinking is sent as `reasoning_details` only.",
+        about="Thinking is sent only as `reasoning_details`.",
         change=stream.on_prose(stream.THOUGHT, stream.thought_in_details),
     ),
     Quirk(

@@ -131,7 +131,7 @@ def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_failure_is_told() -> None:
-    assert "it failed: ProviderProtocolError" in broken("Hi", b"data: nothing\n\n")
+    assert "parsing failed: ProviderProtocolError" in broken("Hi", b"data: nothing\n\n")
 
 
 def test_a_quirk_that_fails_must_fail() -> None:
