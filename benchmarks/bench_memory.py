@@ -97,9 +97,8 @@ async def _streams(url: str) -> tuple[float, float]:
         before = resident()
         for _ in range(STREAMS):
             nursery.start_soon(trio.sleep_forever)
-        await trio.sleep(
-            0.3
-        )  # the streams keep sending, so there is never a moment when all tasks are blocked
+        # The streams keep sending, so there is never a moment when all tasks are blocked.
+        await trio.sleep(0.3)
         tasks = resident() - before
         nursery.cancel_scope.cancel()
     return streams / STREAMS, tasks / STREAMS

@@ -146,8 +146,8 @@ def report(root: Path) -> list[tuple[str, str, str]]:
         ("docstrings", f"{len(documented.texts):,}", ""),
         ("docstrings that begin with What, Who, How or Whether", str(headless), "0"),
         ("tests", f"{len(names):,}", ""),
-        ("mean words of a test name", f"{sum(words) / max(len(words), 1):.1f}", "<= 6"),
-        ("test names of more than seven words", f"{sum(n > 7 for n in words):,}", "0"),
+        ("mean words per test name", f"{sum(words) / max(len(words), 1):.1f}", "<= 6"),
+        ("test names with more than seven words", f"{sum(n > 7 for n in words):,}", "0"),
     ]
 
 

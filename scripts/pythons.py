@@ -81,7 +81,7 @@ def ask(program: Path) -> Interpreter | None:
 
     Returns:
         None if the program does not run, is a pre-release, is not CPython or cannot make virtual
-        environments. A shim of pyenv without a version selected is such a program.
+        environments. This includes the shims of pyenv if no version is selected.
     """
     try:
         done = subprocess.run(
@@ -171,7 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = interpreters(supported[0])
     for version in supported:
         if version not in {one.minor for one in found}:
-            print(f"Python {version} is not on this machine and is skipped.", file=sys.stderr)
+            print(
+                f"Python {version} was not found on this machine and is skipped.", file=sys.stderr
+            )
     if options.command == "list":
         for one in found:
             print(one.minor, ".".join(map(str, one.release)), one.program)

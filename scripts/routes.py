@@ -1,8 +1,8 @@
 """Count the calls and files that a prompt, a tool call and a question pass on their way.
 
-A route is the chain of the package's calls that leads to its end. It consists of the call stack at
-that point and, if a worker task is involved, the call stack that made the worker's request. The
-script prints a table; with `-v`, it also prints each call.
+A route is the chain of the package's calls that leads to a destination. It consists of the call
+stack at the destination and, if a worker task is involved, the call stack that made the worker's
+request. The script prints a table; with `-v`, it also prints each call.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """Prepare the documentation for mkdocs: the navigation, titles of snippets, and the API pages.
 
 mkdocs loads this file as a hook (`mkdocs.yml`). The hook imports neither mkdocs nor the package,
-and reads the public names from the sources. In the `nav`, `folder/*` stands for the pages of a
+and reads the public names from the sources. In the `nav`, `folder/*` means the pages of a
 folder that the `nav` does not name, in the order of their file names, so that a new page needs no
 entry. The title of a snippet is the name of its file. The API pages are written to
 `docs/reference/api/`, which git ignores.
