@@ -9,20 +9,20 @@ PY     := $(VENV)/bin/python
 EXTRAS := cli,testing,tokens
 CODE    = $(wildcard agent_actors benchmarks docs scripts tests)
 
-# A stamp is newer than pyproject.toml if its extras are installed. A working environment is never
-# recreated, only extended, so that it may be in use at the same time.
+# A stamp is newer than pyproject.toml if its extras are installed. A working environment is only
+# extended and never recreated, because it may be in use.
 DEMO_STAMP := $(VENV)/.installed-demo
 DEV_STAMP  := $(VENV)/.installed-dev
 
 CHECKS := lint format mypy pyright verifytypes async conventions docs site
 
-# Each generated part of the documentation has a scripts/docs_<part>.py, which writes that part. With
-# `--check`, the script fails if the written files are stale.
+# Each scripts/docs_<part>.py writes a generated part of the documentation. With `--check`, it fails
+# if the files of that part are stale.
 GENERATORS = $(patsubst scripts/%.py,%,$(sort $(wildcard scripts/docs_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_NO_INPUT = 1
-# The wheel of pyright contains the program; pyright need not check for a newer version.
+# Keeps pyright from checking for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 
 .DEFAULT_GOAL := help
@@ -62,7 +62,7 @@ test: $(DEV_STAMP) ## run all tests in parallel, then check the coverage
 	$(PY) -m scripts.coverage_gate coverage.json
 
 .PHONY: test-deep
-test-deep: $(DEV_STAMP) ## run all tests with many more random examples (of decoding, at least 100,000)
+test-deep: $(DEV_STAMP) ## run all tests with many more random examples (at least 100,000 for decoding)
 	HYPOTHESIS_PROFILE=deep $(PY) -m pytest -n auto --dist worksteal
 
 MUTATION_STAMP := $(VENV)/.installed-mutation
@@ -73,7 +73,7 @@ $(MUTATION_STAMP): pyproject.toml
 	@touch $@
 
 .PHONY: mutation
-mutation: $(MUTATION_STAMP) ## change the code in small ways, list what no test notices; SAMPLE=25 (0: all); PACKAGES="domain codec"
+mutation: $(MUTATION_STAMP) ## change the code in small ways, list the changes that no test notices; SAMPLE=25 (0: all); PACKAGES="domain codec"
 	nice -n 15 $(PY) -m scripts.mutation $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(PACKAGES)
 
 # The script finds interpreters on PATH, in pyenv and in PYTHONS (paths, separated by colons).
@@ -93,7 +93,7 @@ check-mypy: $(DEV_STAMP)
 	$(PY) -m mypy $(CODE)
 check-pyright: $(DEV_STAMP)
 	$(PY) -m pyright
-# It looks for the package with the `python` on PATH, regardless of the configuration.
+# `--verifytypes` finds the package through the `python` on PATH, regardless of the configuration.
 check-verifytypes: $(DEV_STAMP)
 	PATH="$(abspath $(VENV))/bin:$$PATH" pyright --verifytypes agent_actors --ignoreexternal
 check-async: $(DEV_STAMP)
@@ -124,8 +124,8 @@ bench-peers: $(BENCH_STAMP) ## run the benchmarks against other agent SDKs, each
 soak: $(BENCH_STAMP) ## do 100,000 runs; fail if memory, descriptors or tasks grow
 	$(PY) -m benchmarks.soak --runs 100000
 
-# Third-party servers, in one environment for Python and one for node. They are installed from wheels
-# and scripts, so nothing is built, and npm does not run install scripts of its packages.
+# Third-party servers, in one environment for Python and one for node. Nothing is built: Python
+# packages are installed from wheels, and npm does not run the install scripts of its packages.
 FOREIGN       := tests/foreign_llm
 FOREIGN_VENV  := .venv-foreign
 FOREIGN_NODE  := .node-foreign

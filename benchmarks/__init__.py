@@ -1,1 +1,1 @@
-"""Benchmarks: a file per claim. Each prints ratios measured in one run and writes JSON."""
+"""Benchmarks, one file per claim. Each prints ratios measured in one run and writes JSON."""

@@ -13,7 +13,7 @@ from benchmarks.harness import Cost, Work
 
 
 def run(work: Work) -> Cost:
-    """Do the work."""
+    """Do the work, and return its cost."""
     return uvloop.run(_share(work))
 
 

@@ -1,4 +1,4 @@
-"""Cancellation of many live streams: the time until all of them are cleaned up.
+"""Cancellation of many active streams: the time until all of them are cleaned up.
 
 The measured time ends when every run is joined, no connection is busy, and there are no more tasks
 than before.

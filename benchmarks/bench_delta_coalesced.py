@@ -1,4 +1,4 @@
-"""CPU per delta if many arrive at once: each network write contains 50 events."""
+"""CPU per delta when many deltas arrive at once: each network write contains 50 events."""
 
 from typing import Final
 

@@ -1,7 +1,8 @@
-"""Growth with the number of streams: a delta of 5,000 slow streams and of 100 fast streams.
+"""Growth with the number of streams: a delta of 5,000 slow streams compared with 100 fast streams.
 
-In both cases, 5,000 deltas per second arrive. The cost of opening and closing a stream is measured
-with the same streams and two deltas each, and subtracted. The result is the cost of deltas only.
+In both cases, 5,000 deltas arrive per second. The cost of opening and closing a stream is measured
+with the same streams and two deltas each, and then subtracted. The result is the cost of the deltas
+alone.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""CPU per delta if streams are paced as by a real model: one network read returns one delta."""
+"""CPU per delta when streams are paced as by a real model: one network read returns one delta."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Growth with the number of sessions: the cost per session of the demo with 100 and 1,000 sessions.
+"""Growth with the number of sessions: the cost per session of demos with 100 and 1,000 sessions.
 
 The endpoint of the demo runs in a separate process, so that only the runtime is measured. The cost
 of a demo with one session, which is mainly starting Python and importing, is subtracted.

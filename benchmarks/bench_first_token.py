@@ -1,4 +1,4 @@
-"""The time to first token that the runtime adds to bare httpx, with one stream at a time."""
+"""The time to the first token that the runtime adds to bare httpx, with one stream at a time."""
 
 import statistics
 import time
@@ -42,7 +42,7 @@ async def _round(url: str) -> tuple[float, float]:
         for _ in range(TURNS):
             bare.append(await _httpx(client, f"{url}/chat/completions"))
             ours.append(await _runtime(runtime, options))
-    # The first turn of each opens a connection and imports modules.
+    # The first turn of each contender opens a connection and imports modules.
     return statistics.median(bare[1:]), statistics.median(ours[1:])
 
 

@@ -1,8 +1,8 @@
 """Growth with the history: the additional cost of a turn per additional byte that it sends.
 
 One session runs turn after turn, and each turn sends the complete conversation. The CPU time of
-turns is measured near 20 and near 2,000 messages. The difference is divided by the difference of
-the bytes that the endpoint received.
+turns is measured near 20 and near 2,000 messages. The difference in CPU time is divided by the
+difference in bytes that the endpoint received.
 """
 
 import statistics
@@ -20,16 +20,17 @@ from benchmarks.record import QUICK, ROUNDS, Row, report, row
 SHORT: Final = 20
 LONG: Final = 400 if QUICK else 2000
 SAMPLES: Final = 16
-"""Turns per length. The median represents the length."""
+"""The number of turns at each length. Their median is the result."""
 WARM: Final = 200
-"""Turns before the measurement, in separate sessions: Python specializes bytecode that runs often.
+"""The number of turns before the measurement, in separate sessions, because Python specializes
+bytecode that runs often.
 """
 PROMPT: Final = "What is the weather like in Paris today, and what was it yesterday? " * 4
 
 
 @attrs.frozen
 class Length:
-    """A turn at some length of the history: CPU seconds, and bytes sent."""
+    """A turn at a certain length of the history: CPU seconds, and bytes sent."""
 
     cpu: float
     sent: float

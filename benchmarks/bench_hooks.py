@@ -1,10 +1,10 @@
-"""The cost of hooks: nothing without hooks, and little with hooks that do nothing.
+"""The cost of hooks: no cost without hooks, and little cost with hooks that do nothing.
 
 Without hooks, the driver of a run still checks whether there are any. The baseline is the same
 driver, compiled with the results of these checks as constants. The difference is the cost of the
 checks. The baseline is measured twice; the difference between its two rows is noise.
 
-A run is one session of two model calls and one tool call, with a model in the same process.
+A run has one session, two model calls and one tool call, with a model in the same process.
 """
 
 import ast
@@ -72,7 +72,7 @@ async def look(event: object) -> None:
 
 
 class Everywhere(Hook):
-    """A hook that does nothing in every phase that only observes."""
+    """A hook that does nothing, in every phase that only observes."""
 
 
 for _phase, _info in PHASES.items():
@@ -121,7 +121,7 @@ def main() -> None:
         ),
         "a no-op hook in each observing phase": partial(take, Everywhere()),
     }
-    take()  # one-time costs belong to no contender
+    take()  # the first run pays the one-time costs
     rows = take_turns(contenders, rounds=MANY, scale=1e6)
     report("hooks", "CPU per run of two model calls and one tool call", "µs", rows, runs=RUNS)
 

@@ -1,10 +1,10 @@
 """The event loop while a tool returns 100 MB: the durations of its steps, and the delay of a timer.
 
-A few other sessions make calls all the time, as in a service.
+Several other sessions make calls all the time, as in a service.
 
-A step is the time from the resumption of a task to its next checkpoint. No other task runs
-meanwhile. The claim is that the 99th percentile of the steps stays under 50 ms. The delay of a task
-that sleeps for a millisecond also shows the time for which a thread holds the interpreter's lock.
+A step lasts from the resumption of a task to its next checkpoint. No other task runs meanwhile. The
+claim is that the 99th percentile of the steps stays under 50 ms. The delay of a task that sleeps
+for a millisecond also shows how long a thread holds the interpreter's lock.
 """
 
 import math
@@ -24,7 +24,7 @@ from benchmarks.record import QUICK, ROUNDS, Row, report, row
 BYTES: Final = 10_000_000 if QUICK else 100_000_000
 OTHERS: Final = 4
 LIMIT: Final = 50.0
-"""Milliseconds: the claim."""
+"""The claimed maximum, in milliseconds."""
 
 
 def plain_text() -> JsonValue:
@@ -33,7 +33,7 @@ def plain_text() -> JsonValue:
 
 
 def other_text() -> JsonValue:
-    """Return text in two and three bytes a character."""
+    """Return text whose characters take two or three bytes each."""
     return "eine längere Zeile, 長い行\n" * (BYTES // 34)
 
 
@@ -57,11 +57,11 @@ class Steps(trio.abc.Instrument):
     _began: float = attrs.field(factory=time.perf_counter)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Note the time."""
+        """Record the start of the step."""
         self._began = time.perf_counter()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        """Keep the duration."""
+        """Record the duration of the step."""
         self.found.append((time.perf_counter() - self._began) * 1000)
 
 

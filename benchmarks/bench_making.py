@@ -1,4 +1,4 @@
-"""The cost of creating an options object and a session: its place at the gate, and its state."""
+"""The cost of creating an options object, and a session: its gate entry and its state."""
 
 import time
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """Memory of an open stream, including the task that reads it, and of an idle session.
 
 An open stream has received its first delta and waits for the next one. An idle session has
-completed its turns of ten deltas and is kept in memory. The memory of a turn is derived from
-sessions of one and of three turns. The memory of a session without its records is that of a session
-of one turn minus that of a turn.
+completed its turns of ten deltas and is kept in memory. Sessions with one turn and with three turns
+are measured; the difference gives the memory of a turn. The memory of a session without its records
+is the memory of a session with one turn minus the memory of a turn.
 
 Each round runs in a separate process, because a process reuses memory that it has freed.
 """
@@ -29,7 +29,8 @@ from benchmarks.record import QUICK, ROUNDS, report, row
 STREAMS: Final = 500 if QUICK else 3000
 SESSIONS: Final = 500 if QUICK else 3000
 FIRST: Final = 100
-"""Streams that are opened before the measurement. They allocate what all streams share."""
+"""The number of streams that are opened before the measurement, to allocate what all streams share.
+"""
 
 
 def main() -> None:
@@ -96,7 +97,8 @@ async def _streams(url: str) -> tuple[float, float]:
         before = resident()
         for _ in range(STREAMS):
             nursery.start_soon(trio.sleep_forever)
-        await trio.sleep(0.3)  # the streams continue, so the tasks are never all blocked
+        # The streams keep sending, so there is never a moment when all tasks are blocked.
+        await trio.sleep(0.3)
         tasks = resident() - before
         nursery.cancel_scope.cancel()
     return streams / STREAMS, tasks / STREAMS

@@ -3,7 +3,7 @@
 - `stores_append`: records per second through the SessionLog, four per append, from 100 sessions.
 - `stores_turns_100`, `stores_turns_1`: complete turns of 50 deltas, in conversations of 20 turns.
 - `stores_resume`: reading and folding a session of 10,000 records.
-- `stores_many`: opening a SqliteStore of 100,000 sessions, and pages of 50 of its listing.
+- `stores_many`: opening a SqliteStore that contains 100,000 sessions, and listing pages of 50.
 
 `python -m benchmarks.bench_stores <store> <work as JSON>` runs one contender of the turns.
 """
@@ -166,7 +166,7 @@ async def _append(store: SessionStore) -> float:
 
 
 async def _resume(store: SessionStore) -> float:
-    """Return the seconds from acquiring a session to having it loaded."""
+    """Return the seconds that it takes to acquire and load a session."""
     await store.open()
     for first in range(0, RESUMED, RECORDS):
         events = _notes("s", first, time.time())

@@ -1,7 +1,8 @@
 """An agent loop: 8 tool calls in one turn, run concurrently, then a response of 50 deltas.
 
-The baselines have no tools; `benchmarks.peers_bench` compares with agents that have. Here, a loop
-is compared with a plain turn of the same number of deltas, which shows the cost of the tools.
+The baselines cannot call tools; `benchmarks.peers_bench` compares the runtime with agents that can.
+Here, a loop is compared with a plain turn of the same number of deltas, which shows the cost of the
+tools.
 """
 
 from functools import partial

@@ -21,7 +21,8 @@ CONTENDERS: Final = (
 def main() -> None:
     """Run the benchmark."""
     for sessions, turns in SHAPES:
-        # The pool of stock httpx takes time quadratic in the number of open connections.
+        # In stock httpx, the time spent in the connection pool grows quadratically with the
+        # number of open connections.
         contenders = CONTENDERS if sessions < 1000 else CONTENDERS[1:]
         with endpoint() as served:
             answer = f"burst/{DELTAS}/{DELTAS}"

@@ -4,7 +4,8 @@
 contender creates its client and runs one turn before its clock starts. It reads and decodes every
 delta and counts the deltas.
 
-- `runtime`: the complete runtime through its public API, read from `stream()`: gate, log, events.
+- `runtime`: the complete runtime through its public API, with session gate, log and events; the
+  events are read from `stream()`.
 - `httpx`: trio and stock httpx. The body is split at blank lines and decoded; nothing is stored.
 - `engine`: the same code and API on the transport's own engine.
 - `aiohttp`: the same on aiohttp and uvloop.
@@ -56,7 +57,7 @@ _decode: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class Splitter:
-    """The minimum that a client must do with a body: split it, decode it, keep the texts."""
+    """The minimum that a client must do with a body: split it, decode it, and keep the texts."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -73,7 +74,7 @@ class Splitter:
 
 
 class LooseSplitter:
-    """The same for a body whose HTTP framing is ignored."""
+    """A splitter that ignores the HTTP framing of the body."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -124,7 +125,7 @@ async def _share(work: Work, turn: Turn) -> Cost:
 
 @tool(name="work")
 async def _work(item: int) -> str:
-    """Works."""
+    """Process an item."""
     return f"done {item}"
 
 

@@ -1,9 +1,9 @@
 """A minimal endpoint for benchmarks that answers chat completions with prepared bytes.
 
-The endpoint runs in a separate process, on the second core if there is one. It does as little as
-possible, so that the client is measured. `GET /stats` returns the CPU time that it has used, which
-each result shows as its load, and the number of request bytes that it has received. The path before
-`/v1` selects the response:
+The endpoint runs in a separate process, on the second core if there is one. It does as little work
+as possible, so that the benchmark measures the client. `GET /stats` returns the CPU time that the
+endpoint has used, which each result shows as its load, and the number of request bytes that the
+endpoint has received. The path before `/v1` selects the response:
 
 - `/paced/<per second>/<count>`: deltas at a constant rate, one network write each.
 - `/burst/<count>/<per write>`: deltas at full speed, several per network write.
@@ -94,8 +94,8 @@ class _Connection(asyncio.Protocol):
 
     def _answer(self, path: str, body: bytes) -> None:
         if path == "/stats":
-            told = json.dumps({"cpu": cpu_seconds(), "received": _Connection.received}).encode()
-            self._send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(told) + told)
+            stats = json.dumps({"cpu": cpu_seconds(), "received": _Connection.received}).encode()
+            self._send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(stats) + stats)
             return
         kind, first, second = path.split("/")[1:4]
         if kind == "paced":
@@ -114,7 +114,7 @@ class _Connection(asyncio.Protocol):
 
     def _pace(self, every: float, writes: tuple[bytes, ...]) -> None:
         self._send(_HEAD)
-        # Shift the streams, so that streams that begin together do not send together.
+        # Delay each stream differently, so that streams that begin together do not send together.
         start = self._loop.time() + every * (hash((id(self), every)) % 997) / 997
         self._timer = self._loop.call_at(start, self._tick, start + every, every, iter(writes))
 

@@ -1,9 +1,10 @@
 """Shared code of the benchmarks: the endpoint process, and contenders that alternate.
 
 Machines are noisy and shared, so absolute times are not compared. Contenders alternate within each
-round, each in a separate process on the first core. The result is the median over the rounds of the
-ratio to one contender. Each contender runs one turn before its clock starts, so that imports and
-one-time costs are not counted. A contender that has not read everything has failed.
+round, each in a separate process on the first core. In each round, the ratio to one contender is
+computed; the result is the median of these ratios. Each contender runs one turn before its clock
+starts, so that imports and one-time costs are not counted. A contender that has not read everything
+has failed.
 """
 
 import json
@@ -22,7 +23,7 @@ from benchmarks.record import ROUNDS, Row, row
 
 ROOT: Final = Path(__file__).parent.parent
 _PATIENCE: Final = 300.0
-"""Seconds that one contender may take in one round if its own deadlines do not apply."""
+"""Time limit, in seconds, for one contender in one round, in case its own deadlines do not work."""
 
 
 @attrs.frozen
@@ -34,7 +35,7 @@ class Work:
         warm: The base URL for the one turn that is not counted.
         turns: The number of turns.
         at_once: The number of concurrent turns.
-        deltas: The number of deltas of each turn.
+        deltas: The number of deltas in each turn.
     """
 
     url: str
@@ -51,8 +52,8 @@ class Cost:
     Attributes:
         cpu: CPU seconds, user and system.
         wall: Elapsed seconds.
-        count: The number of deltas that it has read.
-        hung: The number of turns that were given up at their deadline.
+        count: The number of deltas that the contender has read.
+        hung: The number of turns that were aborted at their deadline.
         load: The CPU use of the endpoint during the round, from 0 to 1.
     """
 
@@ -77,7 +78,7 @@ class Contender:
 
 
 def own(name: str, function: str) -> Contender:
-    """Return a contender from `benchmarks.contenders`."""
+    """Return a contender that `benchmarks.contenders` implements."""
     return Contender(name, (sys.executable, "-m", "benchmarks.contenders", function))
 
 
@@ -88,13 +89,13 @@ class Endpoint:
         self.url: str = url
 
     def stats(self) -> Mapping[str, float]:
-        """Return its statistics: `cpu` in seconds, `received` in bytes."""
+        """Return the endpoint's statistics: `cpu` in seconds, `received` in bytes."""
         with urllib.request.urlopen(f"{self.url}/stats") as answer:
             found: Mapping[str, float] = json.load(answer)
             return found
 
     def base_url(self, answer: str) -> str:
-        """Return the base URL for a kind of response that `benchmarks.endpoint` lists."""
+        """Return the base URL for one of the kinds of response that `benchmarks.endpoint` lists."""
         return f"{self.url}/{answer}/v1"
 
     def work(self, answer: str, *, turns: int, at_once: int, deltas: int) -> Work:
@@ -158,7 +159,7 @@ class Table:
         return [None if cost is None else getattr(cost, measure) / per for cost in self.costs[name]]
 
     def rows(self, base: str, *, per: Literal["turn", "delta"]) -> dict[str, Row]:
-        """Return the rows of all contenders, in ms of CPU per turn or µs per delta."""
+        """Return the rows of all contenders, in ms of CPU per turn or µs of CPU per delta."""
         work = self.work
         count = work.turns / 1e3 if per == "turn" else work.turns * work.deltas / 1e6
         bases = self.rounds(base, per=count)

@@ -1,7 +1,7 @@
 """The runtime compared with other agent SDKs: turns, tool loops, and CPU per delta.
 
 Run `python -m benchmarks.peers_bench` after `python -m benchmarks.peers_setup`. A turn that hangs
-is given up and counted. A peer that does not read everything has failed in that round.
+is aborted and counted as hung. A peer that does not read everything has failed in that round.
 """
 
 from typing import Final, Literal
@@ -26,12 +26,12 @@ AGENTS: Final = (
 
 ROUNDS: Final = min(record.ROUNDS, 3)
 PART: Final = 5 if QUICK else 1
-"""A quick run does the work divided by this number."""
+"""In a quick run, the amount of work is divided by this number."""
 
 
 @attrs.frozen
 class Race:
-    """Work that all contenders do, and its title."""
+    """A comparison: its title, and the work that all contenders do."""
 
     claim: str
     title: str

@@ -13,7 +13,7 @@ ENVIRONMENTS: Final = ROOT / ".venv-peers"
 
 
 def requirements() -> dict[str, list[str]]:
-    """Return the requirements of each peer, with versions."""
+    """Return the pinned requirements of each peer."""
     found: dict[str, list[str]] = json.loads(
         (PEERS / "requirements.json").read_text(encoding="utf-8")
     )

@@ -1,7 +1,7 @@
 """Compare the results with the goals of this project: `python -m benchmarks.reach`.
 
-Prints each goal with its figure and its bound. The comparison is not a test: machines are noisy,
-and a missed bound is a task, not a defect.
+The program prints each goal with its figure and its bound. The comparison is not a test, because
+machines are noisy: a missed bound is a task, not a defect.
 """
 
 import sys
@@ -27,7 +27,7 @@ class Reach:
 
     Attributes:
         claim: The text of the goal.
-        figure: Reads the figure from the results in a folder; None if it was not measured.
+        figure: Reads the figure from the results in a folder; None if the figure was not measured.
         bound: The maximum or minimum.
         most: True if the bound is a maximum.
     """
@@ -115,10 +115,10 @@ def lines(folder: Path = RESULTS) -> Iterator[str]:
     for reach in REACHES:
         figure = reach.figure(folder)
         sign = "≤" if reach.most else "≥"
-        told, verdict = "-", "not measured"
+        shown, verdict = "-", "not measured"
         if figure is not None:
-            told, verdict = f"{figure:.3g}", "met" if reach.met(figure) else "MISSED"
-        yield f"{reach.claim:64} {told:>8} {sign} {reach.bound:<6g} {verdict}"
+            shown, verdict = f"{figure:.3g}", "met" if reach.met(figure) else "MISSED"
+        yield f"{reach.claim:64} {shown:>8} {sign} {reach.bound:<6g} {verdict}"
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Results of benchmarks: one JSON file per claim, and how its figures are computed and read.
 
 Each row keeps the figure of every round, so that any ratio can be computed later. A ratio is always
-the median of the ratios within the rounds, never the ratio of two medians, because machines drift.
-A failed round is null and excluded from every computation.
+the median of the ratios within the rounds, never the ratio of two medians, because the speed of a
+machine drifts. A failed round is null and is excluded from every computation.
 
-The folder `results` holds the committed results of one machine. A quick run (`QUICK=1`) writes into
+The folder `results` holds the committed results of one machine. A quick run (`QUICK=1`) writes to
 its subfolder `quick`. The environment variable RESULTS selects another folder.
 """
 
@@ -28,14 +28,14 @@ RESULTS: Final = Path(os.environ.get("RESULTS") or (_HERE / "quick" if QUICK els
 
 _LIBRARIES: Final = ("trio", "httpx", "httptools", "msgspec", "attrs", "aiohttp", "uvloop")
 _DIGITS: Final = 5
-"""Significant digits that are written: more than any machine can reproduce."""
+"""The number of significant digits to write: more than any machine can reproduce."""
 
 Rounds = Sequence[float | None]
 Row = Mapping[str, object]
 
 
 def median_ratio(ones: Rounds, others: Rounds) -> float | None:
-    """Return the median of the ratios of two contenders in each round; None if there are none."""
+    """Return the median of the per-round ratios of two contenders; None if there are no ratios."""
     ratios = ratios_of(ones, others)
     return statistics.median(ratios) if ratios else None
 
@@ -50,7 +50,7 @@ def row(rounds: Rounds, bases: Rounds | None = None, **more: object) -> Row:
     """Return the row of one contender.
 
     Args:
-        rounds: Its figure in each round; None if it failed.
+        rounds: Its figure in each round; None for a round in which it failed.
         bases: The figures of the contender to compare with.
         more: Additional values to write.
 
@@ -187,6 +187,6 @@ def _worded(figures: Row) -> str:
     words = ["      failed" if value is None else f"{value:12.3f}"]
     if isinstance(figures.get("ratio"), float):
         words.append(f"ratio {figures['ratio']:.3f}")
-    told = ("turns_per_second", "load", "failed", "hung")
-    words += [f"{name.replace('_', ' ')} {figures[name]}" for name in told if figures.get(name)]
+    shown = ("turns_per_second", "load", "failed", "hung")
+    words += [f"{name.replace('_', ' ')} {figures[name]}" for name in shown if figures.get(name)]
     return "   ".join(words)

@@ -1,10 +1,10 @@
-"""A long run of many sessions: memory, descriptors and tasks must not grow.
+"""A long run of many sessions, during which memory, descriptors and tasks must not grow.
 
-`python -m benchmarks.soak --runs 100000` does the given number of runs, 100 concurrently. Most have
-two turns with a tool; some are cancelled in the middle of their stream. Each run uses a new
-session, and few sessions stay in memory. Samples are printed during the run. The program fails if
-the second half used more of anything than the first. The descriptors of open connections are
-subtracted, because the number of idle connections that are kept varies.
+`python -m benchmarks.soak --runs 100000` does the given number of runs, 100 concurrently. Most of
+them have two turns with a tool; some are cancelled in the middle of their stream. Each run uses a
+new session, and only a few sessions stay in memory. Samples are printed during the run. The program
+fails if the second half used more of any resource than the first half. The descriptors of open
+connections are subtracted, because the number of idle connections that are kept varies.
 """
 
 import argparse
@@ -31,20 +31,20 @@ SESSIONS_KEPT: Final = 200
 CANCELLED: Final = 0.05
 
 LEAK_ALLOWED: Final = 10
-"""Bytes of memory per run: less than the smallest object that could leak."""
+"""Maximum growth of memory per run, in bytes: less than the smallest object that could leak."""
 SLACK: Final = 1_000_000
-"""Additional bytes for the allocator."""
+"""Additional bytes that the allocator may use."""
 
 
 @attrs.frozen
 class Sample:
-    """The resources of the process at one moment without active runs.
+    """The resources of the process at a moment without active runs.
 
     Attributes:
         runs: The number of runs so far.
         memory: Resident bytes.
         descriptors: Open descriptors, except those of the runtime's connections.
-        tasks: Living tasks of trio.
+        tasks: Existing trio tasks.
     """
 
     runs: int
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def faults_of(samples: list[Sample]) -> list[str]:
-    """Describe the growth. The first sample is skipped, because modules are still being loaded."""
+    """Describe the growth. Skips the first sample, because modules are still being loaded."""
     half = len(samples) // 2
     first, second = samples[1:half], samples[half:]
     faults: list[str] = []

@@ -3,7 +3,8 @@
     python -m scripts.async_rules agent_actors tests
 
 All rules are enabled, including the optional ones below. Each disabled rule is listed here with a
-reason. A single exception in the code is a `# noqa: ASYNC<number>` comment with a reason.
+reason. To allow a single exception in the code, use a `# noqa: ASYNC<number>` comment with a
+reason.
 """
 
 import os
@@ -24,10 +25,10 @@ OPTIONAL: Final[Mapping[str, str]] = MappingProxyType(
 )
 OFF: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "ASYNC127": "the transport offers httpx's API by design; httpx is imported there only",
-        "ASYNC910": "an operation that needs no wait does not checkpoint: checkpoints are counted",
+        "ASYNC127": "the transport offers httpx's API by design; only the transport imports httpx",
+        "ASYNC910": "an operation without a wait has no checkpoint, since checkpoints are counted",
         "ASYNC911": "the same, for iterables",
-        "ASYNC912": "a shielded scope around what is brief and must happen needs no cancel point",
+        "ASYNC912": "a shielded scope around a brief, mandatory operation needs no cancel point",
     }
 )
 OFF_OUTSIDE_THE_LIBRARY: Final[Mapping[str, str]] = MappingProxyType(

@@ -1,8 +1,8 @@
 """Make the tables of docs/benchmarks.md from the committed results.
 
-`python -m scripts.bench_table` writes the tables. It reads nothing but the committed results of one
-run on one machine (`benchmarks/results/*.json`). A ratio is the median of the ratios of all rounds.
-With `--check` it writes nothing, and fails if the page is not current.
+`python -m scripts.bench_table` writes the tables. It reads only the committed results of one run on
+one machine (`benchmarks/results/*.json`). A ratio is the median of the ratios of all rounds. With
+`--check`, the script writes nothing and fails if the page is stale.
 """
 
 import sys
@@ -32,7 +32,7 @@ PEERS: Final = (
     "peers_delta_paced",
     "peers_delta_coalesced",
 )
-# Claims about this package alone: the result, its row, and the words for it.
+# Claims about this package alone: the result, its row, and the text for the table.
 ALONE: Final = (
     ("first_token", "added", "time to the first token, in addition to bare httpx"),
     ("memory", "an open stream, with its reader's task", "an open stream, with its reader's task"),
@@ -43,19 +43,19 @@ ALONE: Final = (
     ),
     ("making", "an options object", "creating an options object"),
     ("making", "a session", "creating a session"),
-    ("cancel", OURS, "from the cancel of 1,000 streams until all have ended"),
+    ("cancel", OURS, "cancelling 1,000 streams, until all have ended"),
     ("history_byte", OURS, "additional CPU per byte sent, 2,000 messages compared with 20"),
     ("codecs", "SSE", "SSE"),
     ("codecs", "SSE, chunks and assembly", "SSE, chunks and assembly"),
     ("ask", "ask through a worker", "a request to an actor through a worker task"),
     ("ask", "gate, acquire and release", "the session gate, acquire and release"),
 )
-# Growth: the result, its row, the row to compare with, and the words.
+# Growth: the result, its row, the row to compare with, and the text for the table.
 GROWTH: Final = (
     (
         "delta_many",
-        "5,000 streams, 1 a second",
-        "100 streams, 50 a second",
+        "5,000 streams, 1 per second",
+        "100 streams, 50 per second",
         "CPU per delta of 5,000 slow streams, compared with 100 fast streams",
     ),
     (
@@ -68,7 +68,7 @@ GROWTH: Final = (
 
 
 def main(arguments: Sequence[str], page: Path = PAGE, results: Path = RESULTS) -> int:
-    """Write the table, or check it."""
+    """Write the tables, or check them."""
     before = page.read_text(encoding="utf-8")
     start, end = before.index(BEGIN) + len(BEGIN), before.index(END)
     made = table(results)

@@ -1,8 +1,9 @@
-"""Enforce two bounds on branch coverage, and list every missing line and branch.
+"""Enforce two minimums for branch coverage, and list every missing line and branch.
 
     python -m scripts.coverage_gate coverage.json
 
-Pure packages have no I/O that is hard to test: 100 %. The complete library: at least 95 %.
+Pure packages must reach 100 %, because they have no I/O that is hard to test. The complete library
+must reach at least 95 %.
 """
 
 import json
@@ -37,7 +38,7 @@ class Summary(TypedDict):
 
 
 class FileReport(TypedDict):
-    """One file in the JSON report of coverage.py. A branch is (from line, to line)."""
+    """A file in the JSON report of coverage.py. A branch is a pair: from line, to line."""
 
     summary: Summary
     missing_lines: list[int]
@@ -59,7 +60,7 @@ def percent(summary: Summary) -> float:
 
 
 def is_pure(path: str) -> bool:
-    """Return whether a file, given relative to the project's root, is in a pure package."""
+    """Return whether a file is in a pure package; the path is relative to the project's root."""
     parts = Path(path).parts
     return len(parts) > 1 and parts[0] == PACKAGE and Path(parts[1]).stem in PURE_PACKAGES
 
@@ -82,7 +83,7 @@ def missing(report: FileReport) -> str:
 
 
 def verdict(report: Report) -> tuple[list[str], list[str]]:
-    """Return the missing lines and branches by file, and the bounds that are violated."""
+    """Return the missing lines and branches by file, and the minimums that are not reached."""
     gaps: list[str] = []
     broken: list[str] = []
     for path, file in sorted(report["files"].items()):
@@ -91,10 +92,10 @@ def verdict(report: Report) -> tuple[list[str], list[str]]:
             continue
         gaps.append(f"{percent(file['summary']):5.1f} %  {path}: {gap}")
         if is_pure(path):
-            broken.append(f"{path} is in a pure package: 100 % expected")
+            broken.append(f"{path} is in a pure package, whose coverage must be 100 %")
     overall = percent(report["totals"])
     if overall < OVERALL:
-        broken.append(f"overall {overall:.2f} %, at least {OVERALL:g} % expected")
+        broken.append(f"the overall coverage is {overall:.2f} %; expected at least {OVERALL:g} %")
     return gaps, broken
 
 
@@ -117,7 +118,7 @@ def render(report: Report, gaps: Sequence[str], broken: Sequence[str]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check the report named on the command line. Return 0 if both bounds hold."""
+    """Check the report named on the command line. Return 0 if both minimums are reached."""
     (path,) = arguments
     report: Report = json.loads(Path(path).read_text(encoding="utf-8"))
     gaps, broken = verdict(report)

@@ -1,8 +1,8 @@
 """Diagrams of boxes and arrows as SVG, generated from tables in the code.
 
-The caller defines the positions of boxes and the paths of arrows. The tables define which boxes are
-connected, and the labels. A picture has its own background and does not need a downloaded font, so
-that it looks the same on light and dark pages.
+The caller defines the positions of boxes and the paths of arrows. The tables define the labels and
+which boxes are connected. A picture has its own background and needs no downloaded font, so that it
+looks the same on light and dark pages.
 """
 
 import math
@@ -52,9 +52,10 @@ class Way:
 
     Attributes:
         via: The points between its ends.
-        shift: Pixels to the right of the straight path, seen in the direction of the arrow. This
-            leaves space for a parallel arrow.
-        label: The position of the label. None: next to the center of the longest part of the path.
+        shift: Pixels by which the path is shifted to the right, seen in the direction of the arrow.
+            This leaves space for a parallel arrow.
+        label: The position of the label. None: next to the center of the longest segment of the
+            path.
         anchor: The part of each label line that is at this position: `start`, `middle` or `end`.
     """
 
@@ -76,7 +77,7 @@ def diagram(
 
     Args:
         boxes: The boxes by name.
-        arrows: The lines of each arrow's label, by the names of its two ends.
+        arrows: The lines of each arrow's label, by the names of the boxes at its two ends.
         ways: The paths of arrows that are not straight.
         about: A description for readers who cannot see the picture.
         size: The width and height.

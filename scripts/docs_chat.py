@@ -1,7 +1,7 @@
 """Run a chat in a terminal, write its output into the how-to page, and draw it.
 
-With `--check`, the script compares. The endpoint is scripted, so that the output is always the
-same. All durations are replaced by a constant.
+With `--check`, the script only compares the files. The endpoint is scripted, so the output is
+always the same, and all durations are replaced by a constant.
 """
 
 import os
@@ -38,10 +38,10 @@ _CAPTURE: Final = re.compile(
 _TIMES: Final = re.compile(r"\b\d+(?:\.\d)? m?s\b")
 _PATIENCE: Final = 60.0
 _PLAIN: Final = Console()
-# The chat prints the name when it ends; a generated name would differ between runs.
+# The chat prints the session's id when it ends; a generated id would differ between runs.
 _SESSION: Final = ("--session", "tea")
 _WIDTH: Final = 84
-# Lines. High enough that nothing scrolls away.
+# Lines of the terminal: enough that nothing scrolls away.
 _HEIGHT: Final = 70
 _ABOUT: Final = (
     "A chat in a terminal: a response with a list and a table; two tools, one of which needs an"
@@ -58,7 +58,7 @@ _SCRIPT: Final[list[ReplyTurn]] = [
         ),
         usage(412, 58),
     ),
-    # One call after the other, because the order of two parallel calls may vary.
+    # One call after the other, because the order of parallel calls may vary.
     [call("calculate", {"formula": "6 * 4"}), usage(498, 21)],
     [call("take_note", {"text": "24 g of tea"}), usage(531, 22)],
     reply(say("For six cups you need **24 g**. I made a note of it."), usage(560, 17)),
@@ -127,7 +127,7 @@ def _filled(lines: list[Text]) -> list[Text]:
 
 
 def _timeless(line: Text) -> Text:
-    """Replace each duration by the same one."""
+    """Replace each duration by a constant."""
     for found in reversed(list(_TIMES.finditer(line.plain))):
         same = Text("12 ms", line.get_style_at_offset(_PLAIN, found.start()))
         line = Text.assemble(line[: found.start()], same, line[found.end() :])

@@ -1,6 +1,6 @@
 """Run the demo in a terminal, store its output, and draw it; `--check` compares.
 
-The numbers are from a real run and differ between runs. Two captures are equivalent if they have
+The numbers come from a real run and differ between runs. Two captures are equivalent if they have
 the same shape: the same lines in the same order, and the same constant parts. The capture is stored
 as terminal output, and the picture is generated only from the capture.
 """
@@ -32,8 +32,8 @@ _COMMAND: Final = "$ agent-actors demo"
 _PATIENCE: Final = 120.0
 _WIDTH: Final = 80
 _HEIGHT: Final = 24
-# One complete display of the running demo. While a display is written, the screen shows only a
-# part.
+# One complete frame of the running demo. While a frame is being written, the screen shows only
+# part of it.
 _UNDER_WAY: Final = re.compile(
     r"sessions done +(\d+) of (\d+) .*\nlive streams .*\ntools running .* done\n"
     r"deltas per second .* so far$",

@@ -1,4 +1,4 @@
-"""Write the page of the hook phases from their table, and draw them; `--check` compares."""
+"""Generate the page and the picture of the hook phases from their table; `--check` compares."""
 
 import sys
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ _ARROWS: Final = (
     (Phase.AFTER_AGENT, "session leaves the runtime", Phase.SESSION_END),
     (Phase.ON_COMPACT, "", Phase.MODIFY_REQUEST),
 )
-"""The arrows of the picture with their labels; the table has no place for a way back."""
+"""The arrows of the picture with their labels. The table cannot express arrows that lead back."""
 _PLACES: Final = {
     Phase.SESSION_START: (330, 45),
     Phase.USER_PROMPT_SUBMIT: (330, 115),
@@ -77,7 +77,7 @@ def drawn() -> str:
     """Return the picture of the phases."""
     arrows: dict[tuple[str, str], list[str]] = {(start, end): [by] for start, by, end in _ARROWS}
     if lost := set(PHASES) - {phase for ends in arrows for phase in ends}:
-        raise ValueError(f"nothing leads to or from {', '.join(sorted(lost))}")
+        raise ValueError(f"no arrow leads to or from {', '.join(sorted(lost))}")
     boxes: dict[str, Box] = {
         phase: Box(at, hexagon=PHASES[phase].wraps) for phase, at in _PLACES.items()
     }

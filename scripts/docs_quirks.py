@@ -1,4 +1,4 @@
-"""Write the reference page of the quirks; `--check` fails if it is stale."""
+"""Generate the reference page of the quirks; `--check` fails if the page is stale."""
 
 import sys
 from collections.abc import Iterator
@@ -22,16 +22,17 @@ them, however its bytes are split. To check your own endpoint, see
 
 - *No.* is the number of the quirk in this project. The quirks were collected from issue trackers
   and captures. A quirk without a number is a small variation of one that has a number.
-- *Turns* says which turns an endpoint with the quirk can send, if it cannot send all of them.
+- *Turns* describes the turns that an endpoint with the quirk can send, if it cannot send all turns.
 - *Not compared* lists the information that a response with the quirk does not contain.
-- *Result* is `fault` if the last call must become one that cannot be executed, and `error` if the
-  endpoint's own error must be raised. Otherwise, the result is the same as without the quirk.
+- *Result* is `fault` if the last call must be reported as one that cannot be executed, and `error`
+  if the endpoint's own error must be raised. Otherwise, the result is the same as without the
+  quirk.
 - *Dialect* is the `ChatDialect` that the parser needs to handle the quirk.
 
 `make docs` generates this page from `agent_actors/testing/conformance/`. Do not edit it.
 """
 _FEW: Final = 3
-"""If a group lacks at most this many names, the page lists the missing ones instead."""
+"""If at most this many names are missing in a group, the page lists the missing names instead."""
 
 _TITLES: Final = {"chat": "Chat completions", "messages": "Anthropic's Messages"}
 
@@ -42,11 +43,9 @@ def page() -> str:
     for protocol, book in QUIRKS.items():
         parts.append(f"\n## {_TITLES[protocol]}\n\n" + "\n".join(_quirks(book)) + "\n")
         parts.append(
-            f"\n### Pairs that exclude each other\n\n"
-            f"{len(book.quirks)} quirks have {len(book.pairs())} compatible pairs. These "
-            f"{len(book.excluded)} pairs exclude each other:\n\n"
-            + "\n".join(_excluded(book))
-            + "\n"
+            f"\n### Quirks that cannot be combined\n\n"
+            f"Of all pairs of the {len(book.quirks)} quirks, {len(book.pairs())} can be combined. "
+            f"These {len(book.excluded)} pairs cannot:\n\n" + "\n".join(_excluded(book)) + "\n"
         )
     return "".join(parts)
 
@@ -88,7 +87,7 @@ def _names(group: tuple[str, ...], book: QuirkBook) -> str:
     left = [f"`{name}`" for name in book.quirks if name not in group]
     if len(left) > _FEW:
         return ", ".join(f"`{name}`" for name in group)
-    return "all" + (f" except {', '.join(left)}" if left else "")
+    return "the other quirks" + (f" except {', '.join(left)}" if left else "")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Write the page of the turn machine from its table, and draw it; `--check` compares."""
+"""Generate the page and the picture of the turn machine from its table; `--check` compares."""
 
 import sys
 from pathlib import Path

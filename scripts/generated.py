@@ -1,4 +1,4 @@
-"""Writing or comparing documentation files that are generated from the code."""
+"""Writes or compares documentation files that are generated from the code."""
 
 import sys
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ def write_or_compare(made: Mapping[Path, str], source: str) -> int:
 
     Args:
         made: The expected content of each file.
-        source: A name for the origin of the files, for the message.
+        source: The origin of the files, for the error message.
 
     Returns:
         The exit status: 1 if a file is stale.

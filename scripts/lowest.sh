@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Run the tests with the lowest version of every direct dependency, to prove the floors in
-# pyproject.toml. Floors are chosen for Python 3.11; on a newer one some lack wheels.
+# Run the tests with the lowest version of every direct dependency, to prove that the lower bounds in
+# pyproject.toml are correct. They are chosen for Python 3.11. For newer versions of Python, some of
+# these releases have no wheels.
 #
-# Environment: PYTHON (default python3), EXTRAS (default cli,testing,tokens). Arguments go to pytest.
+# Environment: PYTHON (default python3), EXTRAS (default cli,testing,tokens). Arguments are passed to
+# pytest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,7 +13,7 @@ extras="${EXTRAS:-cli,testing,tokens}"
 venv=.venv-lowest
 uv="$venv/uv/bin/uv"
 
-# uv has an environment of its own: its presence must not be part of what is proven.
+# uv has a separate environment, so that the tests do not run with uv installed.
 if [[ ! -x "$uv" ]]; then
   "$python" -m venv "$venv/uv"
   "$venv/uv/bin/python" -m pip install --quiet uv

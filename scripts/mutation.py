@@ -2,20 +2,20 @@
 
     python -m scripts.mutation --sample 25 protocol codec
 
-mutmut makes the mutants of a package and runs the package's own tests, `tests/<package>`, against a
-seeded sample of them, on a copy in `build/mutation/<package>`. A mutant is detected if a test fails
-or runs out of time. The score is the number of detected mutants divided by the number of sampled
-mutants. The sample depends only on the seed, the package and its code, so that scores before and
-after a change of the tests compare the same mutants.
+mutmut creates the mutants of a package and runs the package's own tests, `tests/<package>`, against
+a seeded sample of them, on a copy in `build/mutation/<package>`. A mutant is detected if a test
+fails or runs out of time. The score is the number of detected mutants divided by the number of
+sampled mutants. The sample depends only on the seed, the package and its code. The scores before
+and after a change of the tests are therefore about the same mutants.
 
-mutmut forks a process for each mutant, after the tests were collected, and runs the tests that call
-the mutated function, with few random examples. This is fast, but misses what a mutant changes while
-modules are imported and tests are collected, and its time limits are too short on a busy machine.
-Therefore only a failed test counts. For every other mutant, all tests of the package run in a new
-process, with the usual number of examples. `mutmut apply` is not used: it may change the method of
-another class that has the same name.
+mutmut collects the tests once, and forks a process for each mutant. It runs the tests that call the
+mutated function, with few random examples. This is fast, but misses mutants that have an effect
+only while modules are imported and tests are collected. Its time limits are also too short on a
+busy machine. Therefore only a failed test counts. For every other mutant, all tests of the package
+run in a new process, with the usual number of examples. `mutmut apply` is not used, because it may
+change the method of another class that has the same name.
 
-mutmut makes no mutants of decorated functions or of code outside functions.
+mutmut creates no mutants of decorated functions or of code outside functions.
 """
 
 import argparse
@@ -35,12 +35,12 @@ from scripts.coverage_gate import PACKAGE, PURE_PACKAGES
 ROOT: Final = Path(__file__).parents[1]
 COPIES: Final = ROOT / "build" / "mutation"
 DETECTED: Final = frozenset({"killed", "timeout"})
-# A mutant runs out of time after this many times the seconds of the original, plus these seconds.
+# The time limit for a mutant: PATIENCE times the duration of the original, plus STARTUP seconds.
 PATIENCE: Final = 10.0
 STARTUP: Final = 60.0
 
-# Worker processes are forked from a server that has collected the tests and run none, because
-# threads of trio do not survive a fork.
+# Worker processes are forked from a server that has collected the tests but has not run any,
+# because trio's threads do not survive a fork.
 _CONFIG: Final = """
 [tool.mutmut]
 source_paths = ["{package}"]
@@ -52,7 +52,7 @@ process_isolation = "forkserver"
 timeout_multiplier = 3.0
 timeout_constant = 5.0
 """
-# mutmut has no command that makes mutants without running tests.
+# mutmut has no command that creates mutants without running tests.
 _GENERATE: Final = """
 from pathlib import Path
 from mutmut.__main__ import copy_also_copy_files, copy_src_dir, create_mutants
@@ -64,7 +64,7 @@ create_mutants(1)
 
 
 def sample(names: Sequence[str], size: int, seed: str) -> list[str]:
-    """Return a random sample of the names, which is the same for the same names and seed.
+    """Return a random sample of the names; the same names and seed always give the same sample.
 
     Args:
         names: The names of all mutants.
@@ -107,7 +107,7 @@ def locate(package: str) -> tuple[str, str]:
 
 
 def copy_project(package: str) -> Path:
-    """Copy the project's files, without ignored ones, and configure mutmut for one package."""
+    """Copy the project's files, except ignored ones, and configure mutmut for one package."""
     source, tests = locate(package)
     target = COPIES / package
     shutil.rmtree(target, ignore_errors=True)
@@ -125,9 +125,9 @@ def copy_project(package: str) -> Path:
 def run_python(
     folder: Path, *arguments: str, timeout: float | None = None, **variables: str
 ) -> CompletedProcess[str]:
-    """Run Python in a copy of the project, with more environment variables."""
+    """Run Python in a copy of the project, with additional environment variables."""
     environment = {**os.environ, **variables}
-    environment.pop("PYTHONPATH", None)  # the copy's modules are imported
+    environment.pop("PYTHONPATH", None)  # so that the modules of the copy are imported
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -171,7 +171,7 @@ def test_package(package: str, size: int, seed: int, jobs: int) -> str:
     statuses = {name: found[name] for name in chosen}
     started = time.monotonic()
     if run_tests(target, package, "") != "survived":
-        raise SystemExit(f"mutation: the tests of {package} fail without a mutant")
+        raise SystemExit(f"mutation: the tests of {package} fail even without a mutant")
     timeout = STARTUP + PATIENCE * (time.monotonic() - started)
     for name in [name for name, status in statuses.items() if status != "killed"]:
         statuses[name] = run_tests(target, package, name, timeout)

@@ -1,8 +1,8 @@
 """Count habits of language in the project's prose.
 
-`python -m scripts.prose [ROOT]` prints how often some words and sentence openings occur in the
-docstrings and comments of `agent_actors/`, in the pages of `docs/`, and how long test names are.
-The counts are indicators: they show where to read, and no text is written for a count.
+`python -m scripts.prose [ROOT]` counts some words and sentence openings in the docstrings and
+comments of `agent_actors/` and in the pages of `docs/`, and measures the length of test names. The
+counts only show which texts to read again; no text should be written to improve a count.
 """
 
 import ast
@@ -24,7 +24,7 @@ _HEADLESS: Final = re.compile(r"(What|Who|How|Whether)\b")
 
 @attrs.frozen
 class Habit:
-    """A habit of language, the pattern that finds it, and the count to aim at in 10,000 words."""
+    """A habit of language, the pattern that finds it, and the target count per 10,000 words."""
 
     name: str
     pattern: "re.Pattern[str]"
@@ -41,7 +41,7 @@ HABITS: Final = (
 
 @attrs.frozen
 class Prose:
-    """The texts of one place: docstrings, comments or pages."""
+    """The texts of one kind: docstrings, comments or pages."""
 
     texts: tuple[str, ...]
 
@@ -51,11 +51,11 @@ class Prose:
         return sum(len(_WORD.findall(text)) for text in self.texts)
 
     def per_10_000(self, count: int) -> float:
-        """`count` as a rate in 10,000 words."""
+        """Format `count` as a rate per 10,000 words."""
         return 10_000 * count / max(self.words, 1)
 
     def sentences(self) -> Iterator[str]:
-        """Each sentence, with white space folded."""
+        """Yield each sentence, with white space collapsed."""
         for text in self.texts:
             for sentence in _SENTENCE_END.split(text):
                 if folded := " ".join(sentence.split()):
@@ -63,7 +63,7 @@ class Prose:
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """The line and text of each docstring of a module, its classes and its functions."""
+    """Yield the line and the text of each docstring of a module, its classes and its functions."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case (
@@ -80,7 +80,7 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 
 def comments(source: str) -> Iterator[str]:
-    """The text of each block of comments; directives for tools are left out."""
+    """Yield the text of each block of comments; directives for tools are left out."""
     block: list[str] = []
     last = -1
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
@@ -98,13 +98,13 @@ def comments(source: str) -> Iterator[str]:
 
 
 def page_text(markdown: str) -> str:
-    """The prose of a page: without code blocks, tables and headings."""
+    """Return the prose of a page, without code blocks, tables and headings."""
     lines = _CODE_BLOCK.sub("", markdown).splitlines()
     return "\n".join(line for line in lines if not line.startswith(("|", "#", "<", "!!!", "::: ")))
 
 
 def test_names(root: Path) -> list[str]:
-    """The name of each test function, without `test_`."""
+    """Yield the name of each test function, without `test_`."""
     names: list[str] = []
     for path in sorted((root / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -132,7 +132,7 @@ def _report(name: str, prose: Prose) -> Iterator[tuple[str, str, str]]:
 
 
 def report(root: Path) -> list[tuple[str, str, str]]:
-    """The rows of the table: what is counted, the count, and the target."""
+    """Return the rows of the table: the habit or measure, the count, and the target."""
     documented, package = _of_package(root)
     pages = Prose(
         tuple(page_text(path.read_text("utf-8")) for path in sorted((root / "docs").rglob("*.md")))
@@ -146,8 +146,8 @@ def report(root: Path) -> list[tuple[str, str, str]]:
         ("docstrings", f"{len(documented.texts):,}", ""),
         ("docstrings that begin with What, Who, How or Whether", str(headless), "0"),
         ("tests", f"{len(names):,}", ""),
-        ("mean words of a test name", f"{sum(words) / max(len(words), 1):.1f}", "<= 6"),
-        ("test names of more than seven words", f"{sum(n > 7 for n in words):,}", "0"),
+        ("mean words per test name", f"{sum(words) / max(len(words), 1):.1f}", "<= 6"),
+        ("test names with more than seven words", f"{sum(n > 7 for n in words):,}", "0"),
     ]
 
 

@@ -1,6 +1,6 @@
-"""A program in a terminal of its own, for tests and for captures in the documentation.
+"""Runs a program in a separate terminal, for tests and for captures in the documentation.
 
-The terminal is the controlling terminal of the program, as for a user. Ctrl-C is therefore a signal
+As for a user, the terminal is the controlling terminal of the program. Ctrl-C is therefore a signal
 unless the program reads keys itself. A `Screen` shows the program's output.
 """
 
@@ -67,7 +67,7 @@ class Session:
         await self.until_true(lambda: text in self.screen.text)
 
     async def until_true(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition. Raise `EOFError` if the program ends before."""
+        """Wait for a condition. Raise `EOFError` if the program ends first."""
         while not condition():
             await self.read()
 
@@ -125,7 +125,7 @@ async def in_terminal(
     height: int = 24,
     cwd: Path | None = None,
 ) -> AsyncGenerator[Session]:
-    """Start a program in a terminal. If it still runs at the end of the block, terminate it.
+    """Start a program in a terminal. If it is still running at the end of the block, terminate it.
 
     Args:
         command: The path of the program, and its arguments.

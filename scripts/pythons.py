@@ -4,9 +4,9 @@
     python scripts/pythons.py test [--only oldest|newest|3.13] [--workers 2] [-- pytest arguments]
 
 The interpreters are the programs `python3.N` on PATH, the versions that pyenv installed, and the
-paths in the environment variable PYTHONS (separated by colons). Of each minor version the newest
-release counts. The script uses the standard library only, because it runs before anything is
-installed.
+paths in the environment variable PYTHONS (separated by colons). For each minor version, only the
+newest release is used. The script uses only the standard library, because it runs before anything
+is installed.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-# The extras that the tests import; `bench` and `docs` belong to other targets.
+# The extras that the tests import. Only other targets need the extras `bench` and `docs`.
 EXTRAS: Final = "cli,testing,tokens,bench,dev"
 _CLASSIFIER: Final = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 _PROGRAM: Final = re.compile(r"python3\.\d+")
-# A working interpreter answers within this many seconds.
+# A working interpreter responds within this many seconds.
 _ANSWER_SECONDS: Final = 30
 _QUESTION: Final = (
     "import sys, venv, ensurepip; print(*sys.version_info[:3], sys.implementation.name, "
@@ -35,7 +35,7 @@ _QUESTION: Final = (
 
 @dataclass(frozen=True, order=True)
 class Interpreter:
-    """One interpreter: its release, as three numbers, and its program."""
+    """An interpreter: its release, as three numbers, and the path of its program."""
 
     release: tuple[int, int, int]
     program: Path
@@ -47,7 +47,7 @@ class Interpreter:
 
     @property
     def environment(self) -> Path:
-        """The virtual environment for the tests."""
+        """The path of the virtual environment for the tests."""
         return ROOT / f".venv-{self.minor}"
 
 
@@ -81,7 +81,7 @@ def ask(program: Path) -> Interpreter | None:
 
     Returns:
         None if the program does not run, is a pre-release, is not CPython or cannot make virtual
-        environments. A shim of pyenv without a version selected is such a program.
+        environments. This includes the shims of pyenv if no version is selected.
     """
     try:
         done = subprocess.run(
@@ -103,7 +103,7 @@ def ask(program: Path) -> Interpreter | None:
 def newest_of_each(found: Iterable[Interpreter], lowest: str) -> list[Interpreter]:
     """Return the newest release of each minor version from `lowest` on, oldest first.
 
-    Of two programs of the same release the first one found counts.
+    If two programs have the same release, the first one found is used.
     """
     kept: dict[str, Interpreter] = {}
     for one in found:
@@ -120,7 +120,7 @@ def interpreters(lowest: str) -> list[Interpreter]:
 
 
 def select(found: Sequence[Interpreter], only: str | None) -> list[Interpreter]:
-    """Return the interpreters that `--only` names; all of them without it."""
+    """Return the interpreters that `--only` names; without `--only`, all of them."""
     if only is None:
         return list(found)
     if only in {"oldest", "newest"}:
@@ -129,7 +129,7 @@ def select(found: Sequence[Interpreter], only: str | None) -> list[Interpreter]:
 
 
 def prepare(one: Interpreter) -> Path:
-    """Make the virtual environment, or bring it up to date; return its interpreter."""
+    """Create the virtual environment, or bring it up to date; return its interpreter."""
     program = one.environment / "bin" / "python"
     stamp = one.environment / ".installed-dev"
     sources = ROOT / "pyproject.toml"
@@ -145,7 +145,7 @@ def prepare(one: Interpreter) -> Path:
 
 
 def run_tests(one: Interpreter, workers: str, arguments: Sequence[str]) -> bool:
-    """Run the tests on one interpreter, with every warning of the package an error."""
+    """Run the tests on one interpreter; every warning from the package is an error."""
     release = ".".join(map(str, one.release))
     print(f"== Python {release} ({one.program})", flush=True)
     parallel = ["-n", workers, "--dist", "worksteal"]
@@ -157,7 +157,7 @@ def run_tests(one: Interpreter, workers: str, arguments: Sequence[str]) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out the command line; return the exit status."""
+    """Execute the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="scripts/pythons.py", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the interpreters: minor version, release, program")
@@ -171,7 +171,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = interpreters(supported[0])
     for version in supported:
         if version not in {one.minor for one in found}:
-            print(f"Python {version} is not on this machine and is skipped.", file=sys.stderr)
+            print(
+                f"Python {version} was not found on this machine and is skipped.", file=sys.stderr
+            )
     if options.command == "list":
         for one in found:
             print(one.minor, ".".join(map(str, one.release)), one.program)

@@ -1,7 +1,8 @@
 """Count the calls and files that a prompt, a tool call and a question pass on their way.
 
-A route is the chain of the package's calls that leads to its end: the stack there, and, where a
-worker task begins, the stack that made its request. Print a table; with `-v` also each call.
+A route is the chain of the package's calls that leads to a destination. It consists of the call
+stack at the destination and, if a worker task is involved, the call stack that made the worker's
+request. The script prints a table; with `-v`, it also prints each call.
 """
 
 import inspect
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PACKAGE: Final = Path(__file__).parents[1] / "agent_actors"
-# Where the driver gets the response of the model.
+# The function in which the driver gets the model's response.
 LOOP: Final = "Driver._run_turns"
 
 
@@ -37,21 +38,21 @@ class Call:
 
 @attrs.define(eq=False)
 class Tracer:
-    """Remembers which calls led to each request of an actor."""
+    """Remembers which calls led to each request to an actor."""
 
     _origins: dict[int, list[Call]] = attrs.field(factory=dict[int, list[Call]], init=False)
     _kept: list[object] = attrs.field(factory=list[object], init=False)
 
     def profile(self, frame: FrameType, event: str, argument: object) -> None:
-        """The hook for `sys.setprofile`."""
+        """Record the origin of each new request; for `sys.setprofile`."""
         del argument
         if event == "call" and frame.f_code.co_qualname == "Request.__init__":
             request: object = frame.f_locals["self"]
-            self._kept.append(request)  # so that no other request gets its id
+            self._kept.append(request)  # keep it alive, so that no other request gets its id
             self._origins[id(request)] = self.chain(frame.f_back)
 
     def chain(self, frame: FrameType | None) -> list[Call]:
-        """The calls that led to a frame, the first one first."""
+        """Return the calls that led to a frame, the first call first."""
         calls: list[Call] = []
         while frame is not None:
             path = Path(frame.f_code.co_filename)
@@ -65,14 +66,14 @@ class Tracer:
         return calls[::-1]
 
     def here(self, *, after: str = "") -> list[Call]:
-        """The calls that led here, those after a function if one is named."""
+        """Return the calls that led here; with `after`, only the calls after this function."""
         calls = self.chain(inspect.currentframe())
         names = [item.function for item in calls]
         return calls[names.index(after) + 1 :] if after in names else calls
 
 
 async def prompt_route(runtime: Runtime, tracer: Tracer) -> list[Call]:
-    """From `Runtime.run` to the request that the provider gets."""
+    """Return the route from `Runtime.run` to the request that the provider gets."""
     route: list[Call] = []
 
     def respond(request: ModelRequest) -> Turn:
@@ -85,7 +86,7 @@ async def prompt_route(runtime: Runtime, tracer: Tracer) -> list[Call]:
 
 
 async def tool_route(runtime: Runtime, tracer: Tracer) -> list[Call]:
-    """From the model's response to the handler of a tool."""
+    """Return the route from the model's response to the handler of a tool."""
     route: list[Call] = []
 
     @tool
@@ -100,7 +101,7 @@ async def tool_route(runtime: Runtime, tracer: Tracer) -> list[Call]:
 
 
 async def question_route(runtime: Runtime, tracer: Tracer) -> list[Call]:
-    """From the model's response to the person who is asked, and from the answer to the run."""
+    """Return the routes from the model's response to the person, and from the answer to the run."""
     out: list[Call] = []
     back: list[Call] = []
 

@@ -1,7 +1,7 @@
 """A terminal without a window: converts the output of a program to the text that a user would see.
 
-pyte emulates the terminal. The styled lines are objects of rich, which `terminal_picture` draws.
-Used by tests and for captures in the documentation.
+pyte emulates the terminal. The styled lines are rich objects, which `terminal_picture` draws. Tests
+and the captures in the documentation use this module.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from rich.text import Text
 
 _DIM: Final = 2
 _GREY: Final = 90
-# Introduces a color of the palette, whose number may be that of another style.
+# Introduces a color of the palette. The number of that color may equal the code of another style.
 _PALETTE: Final = 38
 
 
@@ -70,17 +70,17 @@ class Screen:
 
     @property
     def lines(self) -> list[str]:
-        """The lines on the screen."""
+        """The lines that are visible on the screen."""
         return [self._terminal.row(number) for number in range(self.height)]
 
     @property
     def styled(self) -> list[Text]:
-        """The lines on the screen with their styles."""
+        """The lines that are visible on the screen, with their styles."""
         return [self._styled(number) for number in range(self.height)]
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """The line and column of the cursor, from 0."""
+        """The line and column of the cursor, counted from 0."""
         return self._terminal.cursor.y, self._terminal.cursor.x
 
     def feed(self, written: str) -> None:
@@ -100,7 +100,7 @@ class Screen:
 
 
 def _color(name: str) -> str | None:
-    """Return the name that rich has for a color of pyte."""
+    """Return rich's name for a color of pyte."""
     if name == "default":
         return None
     if all(digit in "0123456789abcdef" for digit in name):

@@ -1,6 +1,6 @@
 """Lines of a terminal as an SVG picture, drawn by rich.
 
-The picture needs nothing from the network: it names fonts of the reader's system.
+The picture loads nothing from the network: it uses fonts of the reader's system.
 """
 
 import io
@@ -13,7 +13,8 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 _FONT: Final = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
-# The format of rich, without its fonts, which are loaded from the network, and without its window.
+# rich's SVG format, without its fonts, which would be loaded from the network, and without its
+# window.
 _FORMAT: Final = f"""\
 <svg role="img" viewBox="0 0 {{width}} {{height}}" xmlns="http://www.w3.org/2000/svg">
 <title>ABOUT</title>

@@ -1,7 +1,7 @@
-"""The command line: `agent-actors`, also as `python -m agent_actors`.
+"""The command line: `agent-actors`, or `python -m agent_actors`.
 
-It uses the public API of the runtime. It needs the extra `cli`, and reports a missing extra in one
-line.
+It uses the public API of the runtime. It needs the extra `cli`. If the extra is missing, a one-line
+error says how to install it.
 """
 
 import sys

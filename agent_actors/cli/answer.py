@@ -1,7 +1,7 @@
 """`agent-actors run`: send one prompt, and write the response as it streams.
 
 Only the response goes to stdout, so that it can be piped; thinking, calls, notes and usage go to
-stderr. With `--json`, every event is a line on stdout. Text that is piped in belongs to the prompt.
+stderr. With `--json`, every event is a line on stdout. Piped input is appended to the prompt.
 """
 
 import sys
@@ -20,19 +20,19 @@ from agent_actors.errors import AgentError
 from agent_actors.stores.opening import open_store
 
 FROM_STDIN: Final = "-"
-# Seconds to wait for the first byte of stdin. Services and test runners may leave a pipe open that
-# no program ever writes to.
+# The maximum time, in seconds, to wait for the first byte of stdin. Services and test runners may
+# leave a pipe open that no program ever writes to.
 _PATIENCE: Final = 3.0
 
 
 @attrs.frozen(kw_only=True)
 class OutputOptions:
-    """The parts of a run to output.
+    """The parts of a run that the command writes.
 
     Attributes:
-        thinking: True: output the model's thinking.
-        usage: True: output the token usage at the end.
-        as_json: True: output every event as a line of JSON instead of the response's text.
+        thinking: True to write the model's thinking.
+        usage: True to write the token usage at the end.
+        as_json: True to write every event as a line of JSON instead of the response's text.
     """
 
     thinking: bool = False
@@ -42,7 +42,7 @@ class OutputOptions:
 
 @attrs.frozen
 class SessionLocation:
-    """The session of a run, and the store of the session.
+    """The session of a run, and the store that keeps the session.
 
     Attributes:
         session: The id of the session; None: a new one.
@@ -53,7 +53,7 @@ class SessionLocation:
     store: str = ""
 
     def open(self) -> Runtime:
-        """Return a runtime with that store."""
+        """Return a runtime that uses this store."""
         return open_runtime(store=open_store(self.store) if self.store else None)
 
 
@@ -66,10 +66,10 @@ async def answer(
     """Stream the response to a prompt.
 
     Args:
-        prompt: The prompt; `-`: read it from stdin. If stdin is a pipe, a file or a socket, its
+        prompt: The prompt; `-` reads it from stdin. If stdin is a pipe, a file or a socket, its
             text is appended to any other prompt.
         options: The agent.
-        output: The parts of the run to output.
+        output: The parts of the run to write.
         location: The session and its store.
 
     Returns:
@@ -99,7 +99,7 @@ async def answer(
             result = events.result
     except AgentError as error:
         failure = error
-    # The line of the error must also begin on a line of its own.
+    # An error message must begin on a new line, too.
     await printer.end_lines()
     if failure is not None:
         raise failure
@@ -109,12 +109,12 @@ async def answer(
     if output.usage:
         await printer.note(f"usage: {usage_text(result.usage)}")
     if location.store and location.session is None:
-        await printer.note(f"note: continue with --session {result.session_id}")
+        await printer.note(f"note: to continue, pass --session {result.session_id}")
     return 0
 
 
 async def _with_piped(prompt: str) -> str:
-    """Return the prompt, followed by the text that is piped in."""
+    """Return the prompt, followed by the piped text."""
     if prompt == FROM_STDIN:
         return await read_all(sys.stdin)
     if not is_piped(sys.stdin):
@@ -123,7 +123,7 @@ async def _with_piped(prompt: str) -> str:
         await wait_input(sys.stdin)
     if waiting.cancelled_caught:
         await Output(sys.stderr).write(
-            f"note: stdin sent nothing within {_PATIENCE:g} s, so only the prompt is sent; "
+            f"note: no input arrived on stdin within {_PATIENCE:g} s, so only the prompt is sent; "
             "to skip the wait, redirect stdin from /dev/null\n"
         )
         return prompt

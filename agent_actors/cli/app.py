@@ -1,7 +1,6 @@
-"""The commands and their options, and the handling of incorrect usage.
+"""The commands, their options, and the handling of incorrect usage.
 
-This module defines names, help texts and defaults. The work of each command is in a module of its
-own.
+This module defines names, help texts and defaults. Each command is implemented in its own module.
 """
 
 import json
@@ -121,7 +120,7 @@ async def run(
     api_key_header: str | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
-    timeout: _Seconds = math.inf,  # noqa: ASYNC109 - an option of the user; the run enforces it
+    timeout: _Seconds = math.inf,  # noqa: ASYNC109 - a user option; the run enforces it
     tools: tuple[str, ...] = (),
     session: str | None = None,
     store: _Store = "",
@@ -143,7 +142,7 @@ async def run(
         temperature: Sampling temperature. By default the endpoint decides.
         timeout: Seconds for the complete response.
         tools: Your tools as module:attribute, a tool or a list of tools; may be repeated. The model
-            may call all of them, since no person can be asked.
+            may call all of them without approval, because no person can be asked.
         session: Id of the session to continue or to create. Requires --store.
         store: Path of the store: a file, or an existing directory for plain files.
         show_thinking: Write the model's thinking to stderr.
@@ -207,11 +206,11 @@ async def chat(
         max_tokens: Maximum number of tokens in a response. By default the endpoint decides.
         temperature: Sampling temperature. By default the endpoint decides.
         tools: Your tools as module:attribute, a tool or a list of tools; may be repeated.
-        demo_tools: Offer a clock, a calculator and notes, to try the chat.
+        demo_tools: Offer a clock, a calculator and notes as tools, to try out the chat.
         permissions: Permission mode; default asks before calls that change something.
         session: Id of the session to continue or to create.
         store: Path of the store: a file, or an existing directory for plain files. By default a
-            file of the user, below ~/.local/state; without a terminal, no store.
+            file below ~/.local/state; without a terminal, the chat is not stored.
         show_thinking: Show the model's thinking.
         plain: Use no colours and no cursor movement. Always on if there is no terminal.
     """
@@ -244,12 +243,13 @@ async def doctor(
     model: _Model = "",
     api_key: _Key = "",
     api_key_header: str | None = None,
-    timeout: _Seconds = 60.0,  # noqa: ASYNC109 - an option of the user; each probe enforces it
+    timeout: _Seconds = 60.0,  # noqa: ASYNC109 - a user option; each probe enforces it
     json: _Flag = False,
 ) -> int:
     """Test whether an endpoint supports what an agent needs, and recommend settings.
 
-    It sends about ten small requests. The exit status is 0 if an agent can use the endpoint.
+    The command sends about ten small requests. The exit status is 0 if an agent can use the
+    endpoint.
 
     Args:
         provider: Profile name of the endpoint, for example ollama or anthropic.
@@ -284,10 +284,10 @@ def _missing(provider: str | None, base_url: str, model: str) -> str:
         return ""  # the profile may define both; wiring reports what is missing
     if not base_url:
         return (
-            "no endpoint: pass --base-url URL or --provider NAME, "
+            "no endpoint was given; pass --base-url URL or --provider NAME, "
             "or set AGENT_ACTORS_BASE_URL or AGENT_ACTORS_PROVIDER"
         )
-    return "" if model else "no model: pass --model NAME, or set AGENT_ACTORS_MODEL"
+    return "" if model else "no model was given; pass --model NAME, or set AGENT_ACTORS_MODEL"
 
 
 async def _demo(plan: DemoPlan, *, as_json: bool) -> int:
@@ -321,7 +321,8 @@ def dispatch(arguments: Sequence[str]) -> int:
     except CycloptsError as error:
         return fail(error, MISUSED)
     except BrokenPipeError:
-        # The output has no reader. Unless redirected, its buffer would cause an error at exit.
+        # The reader has closed the pipe. Without this redirection, flushing stdout at exit would
+        # raise an error.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
@@ -340,9 +341,9 @@ class _WarningLine(logging.Formatter):
 
 @contextmanager
 def _warnings_shown() -> Generator[None]:
-    """Show the warnings of this package on stderr, but no tracebacks of tools and hooks.
+    """Show this package's warnings on stderr, without the tracebacks of tools and hooks.
 
-    A failed tool or hook is already part of the output of a command. A traceback would break the
+    The output of a command already shows failed tools and hooks. A traceback would break the
     display of `chat`.
     """
     handler = logging.StreamHandler()
@@ -358,7 +359,7 @@ def _warnings_shown() -> Generator[None]:
 
 
 def _with_stdin(arguments: Sequence[str]) -> list[str]:
-    # The parser takes a lone dash for an option; after `--`, it is an argument.
+    # The parser would treat a lone dash as an option; after `--`, the dash is an argument.
     if FROM_STDIN not in arguments or "--" in arguments:
         return list(arguments)
     others = (argument for argument in arguments if argument != FROM_STDIN)

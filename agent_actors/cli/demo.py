@@ -1,8 +1,9 @@
 """`agent-actors demo`: many sessions at once, each streaming and running tools in parallel.
 
-A demo opens an endpoint, unless one is given, and a runtime. Every session sends its prompt at
-once, and some sessions try a second run while they are busy. Then the demo closes the runtime and
-counts leaked tasks and connections. `display.py` shows the results, and `tally.py` computes them.
+A demo opens an endpoint, unless one is given, and a runtime. All sessions send their prompts at
+once, and some sessions try to start a second run while they are busy. Then the demo closes the
+runtime and counts leaked tasks and connections. `tally.py` computes the results, and `display.py`
+shows them.
 """
 
 import math
@@ -31,17 +32,18 @@ from agent_actors.errors import SessionBusy
 from agent_actors.profiles.resolve import NO_API_KEY
 from agent_actors.testing import ScriptedEndpoint, demo_script
 
-# One of this many sessions tries a second run while it is busy.
+# One in this many sessions tries to start a second run while it is busy.
 _TRY_BUSY_EVERY: Final = 10
-# Seconds to wait until closed tasks and connections are gone; only a leaking demo waits that long.
+# Maximum number of seconds to wait until ended tasks and closed connections are gone. Only a demo
+# with a leak waits that long.
 _GRACE: Final = 2.0
 _POLL: Final = 0.005
-# Descriptors in addition to those of the streams: standard streams, epoll, imports.
+# Descriptors needed in addition to those of the streams, for standard streams, epoll and imports.
 _OTHER_DESCRIPTORS: Final = 200
 _DESCRIPTORS: Final = Path("/dev/fd")
-# Tokens per response: enough for all calls and two sentences, with any model.
+# Maximum number of tokens per response: enough for all calls and two sentences, with any model.
 _MAX_TOKENS: Final = 2048
-# Deltas of the last response of each run, so that streams are active for a while.
+# Number of deltas in the last response of each run: enough to keep the streams active for a while.
 DELTAS: Final = 50
 
 
@@ -78,7 +80,7 @@ class Snapshot:
     """The state of a running demo.
 
     Attributes:
-        tally: The counts so far; this object continues to change.
+        tally: The counts so far; this object keeps changing.
         live_streams: The number of active streams.
         seconds: Seconds since the first run began.
     """
@@ -112,7 +114,7 @@ class Demo:
             The exit status.
 
         Raises:
-            AgentError: The runtime failed, or the plan cannot work.
+            AgentError: The runtime failed, or the plan is not feasible.
 
         Cancellation: safe; no task or connection is left.
         """
@@ -225,19 +227,19 @@ def _open_sockets() -> int:
 def _is_socket(descriptor: Path) -> bool:
     try:
         return stat.S_ISSOCK(os.fstat(int(descriptor.name)).st_mode)
-    except OSError:  # the descriptor of the listing itself, closed by now
+    except OSError:  # the descriptor of the listing itself, which is closed by now
         return False
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds, at most the grace period."""
+    """Wait until the condition is true, for at most the grace period."""
     with trio.move_on_after(_GRACE):
         while not condition():  # noqa: ASYNC110 - nothing reports that the counts changed
             await trio.sleep(_POLL)
 
 
 def _allow_descriptors(needed: int) -> None:
-    """Raise the process's soft limit of open files, as far as the system allows."""
+    """Raise the process's soft limit on open files, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     if soft == unlimited or soft >= needed:

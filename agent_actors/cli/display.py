@@ -1,6 +1,6 @@
 """The display of a demo on a terminal: live progress, then a table, drawn with rich.
 
-It writes to the console's own stream and may block; in a demo this is acceptable.
+It writes to the console's own stream and may block, which is acceptable in a demo.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from rich.table import Table
 from agent_actors.cli.demo import DemoPlan, Snapshot
 from agent_actors.cli.tally import DemoReport, Tally
 
-# Seconds between two frames: the movement is visible, and drawing costs almost nothing.
+# Seconds between two frames: short enough for visible movement, long enough to cost almost nothing.
 _EVERY: Final = 0.1
 _BAR_WIDTH: Final = 40
 

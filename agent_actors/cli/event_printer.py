@@ -32,11 +32,11 @@ class EventPrinter:
     """Prints the events of runs on stdout and stderr.
 
     Args:
-        dim: True: print thinking in dim text if stderr is a terminal.
+        dim: True to print thinking in dim text if stderr is a terminal.
 
     Attributes:
-        out: The stream of responses.
-        notes: The stream of everything else.
+        out: The output for responses.
+        notes: The output for everything else.
     """
 
     def __init__(self, *, dim: bool = False) -> None:
@@ -51,7 +51,7 @@ class EventPrinter:
         """Begin a run.
 
         Args:
-            thinking: True: print the model's thinking.
+            thinking: True to print the model's thinking.
         """
         self._thinking = thinking
         self._streamed = False

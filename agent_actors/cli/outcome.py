@@ -1,8 +1,8 @@
 """The end of a command: its exit status, its one-line error, and Ctrl-C.
 
 Every command uses this module. An expected error becomes one line on stderr, never a traceback; an
-unexpected error is a bug and propagates. The first Ctrl-C cancels the command's work, which ends in
-order; a second Ctrl-C ends the process at once.
+unexpected error is a bug and propagates. The first Ctrl-C cancels the command's work, which then
+ends cleanly. A second Ctrl-C ends the process at once.
 """
 
 import signal
@@ -17,7 +17,7 @@ from agent_actors.errors import AgentError, ConfigError
 
 FAILED: Final = 1
 MISUSED: Final = 2
-# As in shells, a status after a signal is 128 and the signal's number.
+# As in shells, the exit status after a signal is 128 plus the signal's number.
 INTERRUPTED: Final = 128 + signal.SIGINT
 BROKEN_PIPE: Final = 128 + signal.SIGPIPE
 
@@ -38,7 +38,7 @@ def interrupted() -> int:
     Returns:
         The exit status to end with.
     """
-    # A terminal shows ^C in the current line.
+    # A terminal shows ^C on the current line, so the message begins on a new one.
     sys.stderr.write("\ninterrupted\n" if sys.stderr.isatty() else "interrupted\n")
     return INTERRUPTED
 
@@ -46,7 +46,7 @@ def interrupted() -> int:
 async def complete(
     work: Callable[[], Awaitable[int]], *, alongside: Sequence[Callable[[], Awaitable[None]]] = ()
 ) -> int:
-    """Do a command's work; Ctrl-C cancels it.
+    """Run the work of a command, and cancel it on Ctrl-C.
 
     Args:
         work: Does the work and returns the exit status.
@@ -55,7 +55,7 @@ async def complete(
     Returns:
         The exit status of the work, of its error, or of the interruption.
 
-    Cancellation: safe; the work ends in order.
+    Cancellation: safe; the work ends cleanly.
     """
     status: int | None = None
     with trio.open_signal_receiver(signal.SIGINT) as signals, trio.CancelScope() as scope:
@@ -69,7 +69,7 @@ async def complete(
 
 
 async def status_of(work: Callable[[], Awaitable[int]]) -> int:
-    """Do a command's work, and report its error.
+    """Run the work of a command, and report its error.
 
     Returns:
         The exit status of the work, or of its error.

@@ -1,8 +1,8 @@
-"""Text of models, tools and endpoints, made safe for terminals and pipes. Pure.
+"""Text from models, tools and endpoints, made safe for terminals and pipes. Pure.
 
 Control characters move the cursor and change the terminal. Characters that change the direction of
-text can make a command look like another. Output to a pipe often ends on a terminal, so these
-characters are never written as they are, except for newline and tab.
+text can make one command look like another. Even piped output often ends up on a terminal, so these
+characters are never written unchanged, except for newline and tab.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _ESCAPES: Final = {code: f"\\u{code:04x}" for code in _SAFE}
 
 
 def clean(text: str) -> str:
-    """Replace or remove unsafe characters; newlines and tabs stay."""
+    """Replace or remove unsafe characters; newlines and tabs are kept."""
     return text.translate(_SAFE)
 
 

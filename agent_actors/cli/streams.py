@@ -1,11 +1,11 @@
 """The standard streams, read and written without blocking Ctrl-C or other tasks.
 
 A write to a full pipe or a read from a silent pipe would block every task of the process. A thread
-that is blocked in such a call would hold the stream's lock at exit. Therefore reads and writes go
-to the descriptor itself, and only when it is ready. The flags of the descriptor stay unchanged,
-since other processes share them. Files and devices that cannot be waited for count as always ready.
-Characters that a stream cannot encode are replaced. All text is written without unsafe characters,
-regardless of its origin; see `safe_text`.
+that is blocked in such a call would hold the stream's lock at exit. Therefore reads and writes use
+the descriptor itself, and only when it is ready. The flags of the descriptor stay unchanged, since
+other processes share them. Files, and devices whose readiness cannot be awaited, count as always
+ready. Characters that a stream cannot encode are replaced. Unsafe characters are removed from all
+text, regardless of its origin; see `safe_text`.
 """
 
 import os
@@ -72,7 +72,7 @@ class Output:
             rest = rest[os.write(self._fd, rest[:_READY_SIZE]) :]
 
     async def end_line(self) -> None:
-        """Begin a new line, unless already at the beginning of one; otherwise like `write`."""
+        """End the current line if it contains text; otherwise like `write`."""
         if self.mid_line:
             await self.write("\n")
 
@@ -93,7 +93,8 @@ class Input:
     async def line(self) -> str | None:
         """Return the next line, without its line ending; None at the end.
 
-        After the user of a terminal signals the end (Ctrl-D), the stream may be read again.
+        After the user of a terminal has signalled the end with Ctrl-D, the stream may be read
+        again.
 
         Raises:
             OSError: The stream cannot be read, for example because the terminal was closed.
@@ -118,7 +119,7 @@ class Input:
 
 
 def is_piped(stream: TextIO | None) -> bool:
-    """Return whether a stream is a pipe, a file or a socket: neither a device nor closed."""
+    """Return whether a stream is a pipe, a file or a socket, and neither a device nor closed."""
     try:
         mode = os.fstat(stream.fileno()).st_mode if stream is not None else 0
     except OSError:  # the descriptor is closed, or the stream has none

@@ -1,7 +1,7 @@
 """The counts of a demo, and the report computed from them.
 
-This module knows neither the runtime nor the display. The tools count themselves with `ToolGauge`,
-so the number of tools that run at once is measured where they run.
+This module depends on neither the runtime nor the display. The tools count themselves with
+`ToolGauge`, so the number of tools that run at once is measured where they run.
 """
 
 import math
@@ -17,8 +17,8 @@ class ToolGauge:
 
     Attributes:
         calls: Number of completed calls.
-        running: Number of calls that run now.
-        peak: Maximum number of calls that ran at once.
+        running: Number of calls that are running now.
+        peak: Maximum number of calls that were running at once.
     """
 
     calls: int = 0
@@ -27,7 +27,7 @@ class ToolGauge:
 
     @contextmanager
     def ran(self) -> Generator[None]:
-        """Count a call while inside; a call that fails or is cancelled is not added to `calls`."""
+        """Count a call inside the block; failed and cancelled calls are not added to `calls`."""
         self.running += 1
         self.peak = max(self.peak, self.running)
         try:
@@ -84,7 +84,7 @@ class DemoReport:
         deltas: Deltas of text and thinking that subscribers received.
         deltas_per_s: Deltas per second over all runs.
         ttft_ms_p50: Median of the milliseconds to the model's first output; None without any run.
-        ttft_ms_p99: 99th percentile of the same.
+        ttft_ms_p99: 99th percentile of the same times.
         busy_rejections: Second runs on a busy session that were rejected.
         leaked_tasks: Tasks that outlived the runtime.
         leaked_connections: Connections that outlived the runtime.
@@ -121,7 +121,7 @@ def report_of(tally: Tally) -> DemoReport:
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Return the percentile by nearest rank; None if there are no values."""
+    """Return the percentile by the nearest-rank method; None if there are no values."""
     if not values:
         return None
     rank = math.ceil(len(values) * percent / 100)

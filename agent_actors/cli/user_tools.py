@@ -1,4 +1,4 @@
-"""Loading of the user's own tools by name, for `--tools`."""
+"""Loads the user's own tools by name, for `--tools`."""
 
 import importlib
 import inspect
@@ -17,11 +17,11 @@ def load_tools(specs: Iterable[str]) -> list[Tool]:
 
     Args:
         specs: Strings of the form `module:attribute`. The attribute is a tool, a function or a
-            sequence of these. Modules are found as by `python -m`, including in the current
-            directory.
+            sequence of these. Modules are searched for as with `python -m`, including in the
+            current directory.
 
     Raises:
-        ConfigError: A tool cannot be loaded; the message names it and the reason.
+        ConfigError: A tool cannot be loaded; the message names the tool and the reason.
     """
     found: list[Tool] = []
     for spec in specs:
@@ -39,7 +39,7 @@ def _load(spec: str) -> tuple[Tool, ...]:
     try:
         value: object = importlib.import_module(name)
     except Exception as error:
-        # Any error of a user's module is reported in one line, like other errors in arguments.
+        # Any error in a user's module is reported in one line, like other invalid arguments.
         what = f"{type(error).__name__}: {error}"
         raise ConfigError(f"--tools: {name!r} cannot be imported: {what}") from error
     for part in attribute.split("."):

@@ -1,7 +1,7 @@
 """The prompts and tools of a demo.
 
-The tools wait as long as a look-up in another service would: between 20 and 120 ms. The duration
-depends on session and item, so two runs of the demo wait alike.
+The tools wait as long as a look-up in another service would take: between 20 and 120 ms. The
+duration depends only on the session and the item, so it is the same in every demo.
 """
 
 from itertools import cycle, islice
@@ -27,7 +27,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
     """Return four tools that look something up; each call counts itself in `gauge`."""
 
     async def look_up(context: ToolContext, item: int) -> int:
-        """Return a number that depends on the session, the tool and the item only."""
+        """Return a number that depends only on the session, the tool and the item."""
         found = crc32(f"{context.session_id}/{context.tool_name}/{item}".encode())
         milliseconds = _SHORTEST_WAIT + found % (_LONGEST_WAIT - _SHORTEST_WAIT)
         with gauge.ran():
@@ -46,7 +46,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_stock(item: int, context: ToolContext) -> dict[str, object]:
-        """Return the number of pieces of an item in stock.
+        """Return the number of units of an item in stock.
 
         Args:
             item: Number of the item.
@@ -56,7 +56,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_rating(item: int, context: ToolContext) -> dict[str, object]:
-        """Return the rating of an item by buyers, from 1 to 5 stars.
+        """Return the buyers' rating of an item, from 1 to 5 stars.
 
         Args:
             item: Number of the item.
@@ -66,7 +66,7 @@ def demo_tools(gauge: ToolGauge) -> tuple[Tool, ...]:
 
     @tool
     async def get_delivery(item: int, context: ToolContext) -> dict[str, object]:
-        """Return the number of days that the delivery of an item takes.
+        """Return the delivery time of an item, in days.
 
         Args:
             item: Number of the item.

@@ -1,4 +1,4 @@
-"""The testing kit: models and endpoints that follow a script, and cancellation at every step.
+"""The testing kit: scripted models and endpoints, and cancellation at every step.
 
 Everything here is public and needs no extra package. Hypothesis strategies are in
 `agent_actors.testing.strategies`; the extra `testing` installs Hypothesis for them.

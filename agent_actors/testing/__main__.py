@@ -2,7 +2,7 @@
 
 The process prints its base URL on one line and serves the demo's script. It ends when its standard
 input ends or when it is interrupted, so it never outlives the process that started it. With
-`--keep` it ignores the end of its input, for use in a shell.
+`--keep`, it ignores the end of its input, for use in a shell.
 """
 
 import argparse
@@ -70,8 +70,8 @@ async def _serve(endpoint: ScriptedEndpoint, keep: bool) -> None:
         sys.stdout.flush()
         if keep:
             await trio.sleep_forever()
-        # The thread is abandoned: after Ctrl-C it may still be reading the input, which cannot be
-        # interrupted.
+        # The thread is abandoned: after Ctrl-C it may still be reading the input, and this read
+        # cannot be interrupted.
         await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
 

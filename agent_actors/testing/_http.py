@@ -1,6 +1,6 @@
 """The server side of one HTTP/1.1 connection, reduced to what a scripted endpoint needs.
 
-A connection owns one socket and the requests read from it. It knows nothing about scripts. The
+A connection owns one socket and the requests read from it. It does not depend on scripts. The
 socket is a plain non-blocking one, and trio waits for it. A write that fits into the kernel's
 buffer costs one system call and no task switch, so one process can serve a thousand streams.
 `linger` and `wait` watch the client during a response, and end when the client disconnects.
@@ -18,10 +18,10 @@ import attrs
 import httptools
 import trio
 
-# Above the largest request that a test may need; a longer one is a mistake of the client.
+# Larger than any request that a test may need; a longer request is a bug in the client.
 _MAX_SIZE: Final = 64 * 1024 * 1024
 _READ_SIZE: Final = 65_536
-# SO_LINGER on with 0 seconds: close() then sends RST.
+# SO_LINGER with a timeout of 0 seconds makes close() send RST.
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -30,11 +30,11 @@ class ClientGone(Exception):
 
 
 class BadRequest(Exception):
-    """The client sent something that is not HTTP/1.1, or a part that is not supported here."""
+    """The client sent something that is not HTTP/1.1, or uses an unsupported part of it."""
 
 
 class HangUp(Exception):
-    """The script ends the connection here.
+    """The script disconnects here.
 
     Attributes:
         reset: True: with RST; False: with FIN.
@@ -102,7 +102,7 @@ class Connection:
         """Write as much as the kernel accepts at once, and return the rest.
 
         Raises:
-            ClientGone: The client closed or broke the connection, as an earlier write revealed.
+            ClientGone: An earlier write showed that the client closed or broke the connection.
         """
         try:
             return data[self._sock.send(data) :]
@@ -173,9 +173,9 @@ class _RequestParser:
     """Parses the requests of one connection with llhttp, which is strict.
 
     Attributes:
-        requests: The complete requests that were not taken yet.
-        inside: True if a request has begun and is not complete.
-        fault: The reason why the last bytes are not valid; empty: all bytes are valid.
+        requests: The complete requests that have not been taken yet.
+        inside: True if a request has begun but is not complete.
+        fault: The reason why the received bytes are not valid; empty: all bytes are valid.
     """
 
     def __init__(self) -> None:
@@ -196,10 +196,10 @@ class _RequestParser:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self.requests.pop()  # the parser has reported the request, but without its body
-            self.fault = "expected a request without CONNECT and without an Upgrade header"
+            self.requests.pop()  # the parser has reported the request without its body
+            self.fault = "CONNECT requests and Upgrade headers are not supported"
         except httptools.HttpParserError as error:
-            self.fault = f"expected a request of HTTP/1.1, got {data[:80]!r}: {error}"
+            self.fault = f"expected an HTTP/1.1 request, got {data[:80]!r}: {error}"
         if self._size > _MAX_SIZE:
             self.fault = f"the request is longer than {_MAX_SIZE} bytes"
 
@@ -230,11 +230,11 @@ class Writer:
 
     Args:
         connection: The connection to write to.
-        split: Sizes of the writes, used cyclically, with a checkpoint after each so that the
+        split: Sizes of the writes, used cyclically, with a checkpoint after each write so that the
             client can read. Empty: data is written as it comes.
-        cut: The number of bytes to write, including head and framing, before hanging up; None: no
-            limit.
-        reset: True: hang up with RST.
+        cut: The number of bytes to write before disconnecting, including headers and framing; None:
+            no limit.
+        reset: True: disconnect with RST.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """Writes the paced part of many responses from one task.
 
-A streamed response is mostly pauses of a few milliseconds with a few bytes between them. A task
-that wakes up for each write costs five times as much as the write itself. Therefore one task keeps
-all due writes in a heap and writes them. The task of a response wakes up only when its beats are
-finished, when the client has disconnected, or when the client does not read.
+A streamed response consists mostly of short pauses with a few bytes between them. A task that wakes
+up for each write costs five times as much as the write itself. Therefore one task keeps all pending
+writes in a heap and writes each one when it is due. The task of a response wakes up only when its
+beats are finished, when the client has disconnected, or when the client does not read.
 """
 
 import heapq
@@ -16,7 +16,7 @@ import trio
 
 from agent_actors.testing._http import ClientGone, Connection
 
-# Seconds to pause, and the bytes to write after the pause.
+# A beat: seconds to pause, and the bytes to write after the pause.
 Beat: TypeAlias = tuple[float, bytes]
 
 
@@ -31,7 +31,7 @@ class _Job:
 
 
 class Pacer:
-    """Plays beats to connections; requires `run` to be running in a task."""
+    """Sends beats to connections; `run` must be running in a task."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, _Job]] = []
@@ -54,7 +54,7 @@ class Pacer:
         Raises:
             ClientGone: The client closed or broke the connection; detected within two beats.
 
-        Cancellation: only together with the whole pacer; otherwise the job would continue.
+        Cancellation: only together with the complete pacer; otherwise the job would continue.
         """
         job = _Job(connection, beats, trio.Event())
         while job.position < len(beats):

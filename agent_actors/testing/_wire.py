@@ -1,9 +1,9 @@
 """Render a scripted reply as the bytes of an OpenAI-compatible response.
 
-Pure functions that turn a reply and its request into segments. A segment is bytes to write at once,
-or an action between two writes. Adjacent chunks are one segment, so that a server writes them
-together. The chunks follow the chat completions API exactly; quirks come from the reply's own steps
-and its `transform`.
+Pure functions that turn a reply and its request into segments. A segment is either bytes to write
+at once, or an action between two writes. Adjacent chunks form one segment, so that a server writes
+them together. The chunks follow the chat completions API exactly; quirks come from the reply's own
+steps and its `transform`.
 """
 
 import json
@@ -46,7 +46,7 @@ from agent_actors.testing.script import (
 )
 
 Segment: TypeAlias = bytes | Happening | Disconnect
-# An item of a stream before rendering: an event with its JSON, or another item of the stream.
+# An item of a stream before it is rendered: a chunk, or anything else that a stream can contain.
 Item: TypeAlias = Chunk | Comment | Raw | Disconnect | Happening
 
 _FINISH: Final[dict[FinishReason, str]] = {
@@ -58,7 +58,7 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "refused": "content_filter",
     "paused": "pause_turn",
 }
-# The usual estimate for English text. The size of a request's body is close to that of its text.
+# The usual estimate for English text. A request's body is only slightly longer than its text.
 _BYTES_PER_TOKEN: Final = 4
 
 
@@ -96,7 +96,7 @@ def ends_early(steps: Iterable[ReplyStep]) -> bool:
 
 
 def player_for(request: EndpointRequest) -> Player:
-    """Return the player that expands the response to this request."""
+    """Return a player whose call ids and token estimate suit this request."""
     return Player(call_id_for(request), len(request.content) // _BYTES_PER_TOKEN)
 
 
@@ -188,7 +188,7 @@ def _frame(value: JsonValue, newline: bytes) -> bytes:
 
 
 def transformed(items: list[Item], transform: Transform) -> list[Item]:
-    """Apply `transform` to the chunks; items after the n-th chunk stay after the n-th."""
+    """Apply `transform` to the chunks; items that followed the n-th chunk still follow the n-th."""
     chunks: list[JsonObject] = []
     others: list[tuple[int, Item]] = []
     for item in items:
@@ -206,7 +206,7 @@ def transformed(items: list[Item], transform: Transform) -> list[Item]:
 def joined(
     items: Iterable[Item], newline: bytes, frame: Callable[[JsonValue, bytes], bytes]
 ) -> Iterator[Segment]:
-    """Render the items as segments; `frame` renders an event, given its JSON and newline."""
+    """Render the items as segments; `frame` renders an event from its JSON and the line ending."""
     waiting: list[bytes] = []
     for item in items:
         if isinstance(item, Chunk):
@@ -225,7 +225,7 @@ def joined(
 
 
 def _whole(answer: Reply, request: EndpointRequest) -> list[Segment]:
-    """Render a response that is not streamed: the actions first, then one JSON object."""
+    """Render a response that is not streamed: the actions, then one JSON object."""
     player = player_for(request)
     segments: list[Segment] = []
     gathered = _Gathered()

@@ -64,7 +64,7 @@ _FINISH: Final[dict[FinishReason, str]] = {
     "refused": "refusal",
     "paused": "pause_turn",
 }
-# The usual estimate for English text. The size of a request's body is close to that of its text.
+# The usual estimate for English text. A request's body is only slightly longer than its text.
 _BYTES_PER_TOKEN: Final = 4
 
 
@@ -114,7 +114,7 @@ def _items(answer: Reply, request: EndpointRequest) -> Iterator[Item]:
 
 
 def _is_block(step: Step) -> bool:
-    """Return whether this step makes blocks of its own."""
+    """Return whether this step produces blocks of its own."""
     if isinstance(step, Think):
         return bool(step.text or step.signature)
     return isinstance(step, Call | Interleave)
@@ -164,8 +164,8 @@ class _Shape:
         elif isinstance(delta, FinishDelta):
             self._reason = _FINISH.get(delta.reason)
         else:
-            told: JsonObject = {"stop_reason": self._reason, "stop_sequence": None}
-            yield {"type": "message_delta", "delta": told, "usage": _usage(delta.usage)}
+            ending: JsonObject = {"stop_reason": self._reason, "stop_sequence": None}
+            yield {"type": "message_delta", "delta": ending, "usage": _usage(delta.usage)}
 
     def _add(
         self, key: str | int | None, block: JsonObject, delta: JsonObject
@@ -202,8 +202,8 @@ def _message_start(request: EndpointRequest, usage: JsonObject) -> JsonObject:
 
 def _usage_at_start(steps: Iterable[ReplyStep], request: EndpointRequest) -> JsonObject:
     """Return the usage known at the start: the prompt's tokens, and at most one output token."""
-    told = [step.usage for step in steps if isinstance(step, Used)]
-    usage = told[-1] if told else Usage(len(request.content) // _BYTES_PER_TOKEN, 1)
+    reported = [step.usage for step in steps if isinstance(step, Used)]
+    usage = reported[-1] if reported else Usage(len(request.content) // _BYTES_PER_TOKEN, 1)
     return _usage(
         attrs.evolve(usage, output_tokens=min(usage.output_tokens, 1), reasoning_tokens=0)
     )
@@ -222,16 +222,16 @@ def _usage(usage: Usage) -> JsonObject:
 
 
 def _error(value: JsonValue) -> JsonObject:
-    """Convert the error to this protocol; its type is the code, if the code is a string."""
-    told = value.get("error") if isinstance(value, dict) else None
-    error = told if isinstance(told, dict) else {}
+    """Convert an error to this protocol; its code becomes the type if the code is a string."""
+    given = value.get("error") if isinstance(value, dict) else None
+    error = given if isinstance(given, dict) else {}
     code = error.get("code")
     kind = code if isinstance(code, str) else "api_error"
     return {"type": "error", "error": {"type": kind, "message": error.get("message")}}
 
 
 def _whole(items: list[Item], answer: Reply) -> list[Segment]:
-    """Render a response that is not streamed: the actions first, then one JSON object."""
+    """Render a response that is not streamed: the actions, then one JSON object."""
     segments: list[Segment] = []
     events: list[JsonObject] = []
     for item in items:

@@ -4,12 +4,12 @@
 virtual clock, with the same order of tasks. The first run is cancelled at the first step that any
 task takes, the second run at the second step, and so on, until a run ends before its step is
 reached. A bug that a cancellation exposes (a lock that stays held, a task that is left running, a
-half-written history) is found at the step that exposes it, every time.
+half-written history) is found at the same step every time.
 
 How it works: an instrument counts the steps (`before_task_step`) while the code runs, and cancels a
-scope around the code. To fix the order of tasks, `_fixed_order` seeds the random source of trio's
-scheduler, which trio supports only for Hypothesis. It uses two private names of `trio._core._run`,
-the same names that pytest-trio sets; no other function touches them.
+scope around the code. To fix the order of tasks, `_fixed_order` seeds the random generator of
+trio's scheduler, which trio supports only for Hypothesis. It uses two private names of
+`trio._core._run`, the same names that pytest-trio sets; no other function touches them.
 """
 
 import importlib
@@ -28,9 +28,10 @@ from trio.testing import MockClock
 
 T = TypeVar("T")
 
-# Many times the number of steps of a run with tools and hooks; longer code should be cut down.
+# Far more than the number of steps of a run with tools and hooks; longer code should be shortened.
 _MAX_STEPS: Final = 20_000
-# Seconds of the virtual clock, which take no real time: longer than any deadline of the code.
+# Seconds of the virtual clock, which take no real time: longer than any deadline of the tested
+# code.
 _TIME_LIMIT: Final = 86_400.0
 _NOT_ASKED: Final = -1
 
@@ -45,7 +46,7 @@ class StepOutcome(Generic[T]):
         requested: False if the code ended before that step; this run is then the last one.
         cancelled: True if the cancellation ended the code.
         value: The value that the code returned, if it returned.
-        error: The error other than the cancellation that the code raised, if any. It is one of
+        error: The error that the code raised, if any, apart from the cancellation. It is one of
             `allowed`; any other error fails the run.
         subject: The value that `around` yielded; None without `around`.
     """
@@ -117,10 +118,10 @@ def cancel_at_every_step(
             the code. It must not raise.
         allowed: Errors that the code may raise when it is cancelled.
         may_swallow: True if the code may return although its cancellation was delivered.
-        may_stay: Returns whether a task that is left after a run is allowed.
+        may_stay: Returns whether a task may be left after a run.
         max_steps: The maximum number of steps to try.
-        time_limit: Seconds of the virtual clock after which a run counts as hung.
-        seed: The seed of the order of tasks.
+        time_limit: Seconds of the virtual clock after which a run is considered hung.
+        seed: The seed for the order of tasks.
 
     Returns:
         The number of steps at which the code was cancelled.
@@ -182,11 +183,11 @@ class _Attempt(trio.abc.Instrument):
     def where(self) -> str:
         """A description of this run for error messages."""
         if not self.requested:
-            return f"in the run that was not cancelled, which took {self.step} steps"
+            return f"in the run that was not cancelled (steps: {self.step})"
         return f"when cancelled at step {self.step}"
 
     def before_task_step(self, task: Task) -> None:
-        """Count the step, and cancel at the right one; trio drops an instrument that raises."""
+        """Count the step, and cancel at the requested one; trio drops instruments that raise."""
         if self._left < 0:
             return
         self._left -= 1
@@ -218,7 +219,7 @@ class _Attempt(trio.abc.Instrument):
         left = [task for task in _all_tasks() - before if not self._may_stay(task)]
         if left:
             names = ", ".join(sorted(repr(task.name) for task in left))
-            raise AssertionError(f"{len(left)} tasks were left running {self.where}: {names}")
+            raise AssertionError(f"tasks were left running {self.where}: {names}")
         if self._failure is None and self.check is not None:
             found = self.check(self.step, outcome)
             if inspect.isawaitable(found):
@@ -242,11 +243,13 @@ class _Attempt(trio.abc.Instrument):
             finally:
                 self._left = _NOT_ASKED
         if limit.cancel_called:
-            raise AssertionError(f"hung for {self.time_limit} virtual seconds {self.where}")
+            raise AssertionError(
+                f"the code hung for {self.time_limit} virtual seconds {self.where}"
+            )
         cancelled = scope.cancelled_caught
         returned = not cancelled and error is None
         if self.cancel is None and returned and self._delivered and not self.may_swallow:
-            raise AssertionError(f"Cancelled was raised in the code and swallowed {self.where}")
+            raise AssertionError(f"the code swallowed Cancelled {self.where}")
         return StepOutcome(self.step, self.requested, cancelled, value, error, subject)
 
     def _saw_cancelled(self) -> None:
@@ -298,7 +301,7 @@ def _all_tasks() -> set[Task]:
 
 @contextmanager
 def _fixed_order(seed: int) -> Generator[None]:
-    """Order trio's tasks by this seed alone, and restore the previous state on exit."""
+    """Let only this seed determine the order of trio's tasks; restore the old state on exit."""
     scheduler = importlib.import_module("trio._core._run")
     source: object = getattr(scheduler, "_r", None)
     fixed: object = getattr(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", None)

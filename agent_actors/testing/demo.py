@@ -1,7 +1,8 @@
 """A script that serves any number of sessions at once, based on each session's messages.
 
-The script has no state. If a conversation ends with tool results, the response is text; otherwise
-it calls tools that the request offers. The command line's demo and the benchmarks use this script.
+The script has no state. If a conversation ends with tool results, the response is text; otherwise,
+the response calls tools that the request offers. The `demo` command and the benchmarks use this
+script.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +13,15 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.testing.replies import EndpointRequest, Reply, reply
 from agent_actors.testing.script import Call, call, interleave, say, usage
 
-# The size of the prompt in the reported usage; an arbitrary number.
+# The number of prompt tokens in the reported usage; an arbitrary number.
 _PROMPT_TOKENS: Final = 120
 _FRAGMENTS_PER_CALL: Final = 3
 _OPENING: Final = "I will look that up."
 _ANSWER: Final = "All tools have returned, and here is a summary of their results."
 
 ONE_SENTENCE: Final = len(_ANSWER.split())
-"""The number of deltas that send the text once; with more deltas, the text is repeated."""
+"""The number of deltas that contain the text once; if there are more deltas, the text is repeated.
+"""
 
 
 def demo_script(
@@ -64,7 +66,7 @@ def demo_script(
 
 
 def _fitting(schema: JsonObject | None, position: int) -> JsonObject:
-    """Return arguments of the types that a plain schema requires; other constraints are ignored."""
+    """Return arguments of the required types; other constraints of a schema are ignored."""
     required = (schema or {}).get("required")
     properties = (schema or {}).get("properties")
     if not isinstance(required, list) or not isinstance(properties, dict):

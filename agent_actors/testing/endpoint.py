@@ -2,13 +2,13 @@
 
 The server owns a listening socket, a task per connection, and a task that paces their writes. All
 of them live inside the `async with` block, and none outlives it. The server responds according to a
-script, misbehaves exactly as the script says, and counts open connections and active responses, so
-that a test can show that clients release them. Replies are defined in `replies.py`. `_wire.py`
-renders them for chat completions, `_wire_messages.py` for Anthropic's protocol, and `_http.py`
-speaks HTTP.
+script, and misbehaves exactly as the script says. It counts open connections and active responses,
+so that a test can show that clients release them. Replies are defined in `replies.py`. `_wire.py`
+renders them for chat completions, `_wire_messages.py` renders them for Anthropic's protocol, and
+`_http.py` implements HTTP.
 
 The server uses real sockets, so it needs the real clock. A virtual clock jumps ahead when no task
-is ready, and would do so while bytes are in transit.
+is ready, and would also do so while bytes are in transit.
 """
 
 import contextlib
@@ -47,8 +47,8 @@ EndpointScript: TypeAlias = Sequence[ReplyTurn] | Callable[[EndpointRequest], Re
 # Thousands of clients may connect at once; the kernel lowers the backlog to its own limit.
 _BACKLOG: Final = 4096
 _LOOPBACK: Final = "127.0.0.1"
-# Seconds. During a longer pause, a disconnected client is noticed at once; otherwise within two
-# such pauses.
+# Seconds. During a longer pause, a disconnected client is noticed at once; otherwise, within two
+# pauses.
 _SHORT_PAUSE: Final = 0.1
 _NO_BODY: Final = {"content-length": "0", "connection": "close"}
 
@@ -59,14 +59,14 @@ class ScriptedEndpoint:
     It serves `POST …/chat/completions` as OpenAI-compatible endpoints do, and `POST …/messages` as
     Anthropic's endpoint does. Both use the same script, and send a stream or one document, as
     requested. It also serves `GET …/models`, and `POST …/messages/count_tokens`, which counts one
-    token for every four bytes of the request. Other paths are 404. Open it with `async with`, under
-    the real clock.
+    token for every four bytes of the request. Other paths return 404. Open it with `async with`,
+    under the real clock.
 
     Args:
-        script: A sequence of replies, each used once, in the order of the requests. A text or a
-            turn is short for `reply(...)`. Or a function that is called with each request and
-            returns the reply; it can serve any number of sessions, and tell them apart by their
-            messages.
+        script: A sequence of replies, each used once, in the order of the requests; a text or a
+            turn is short for `reply(...)`. Alternatively, a function that is called with each
+            request and returns the reply. A function can serve any number of sessions, and tell
+            them apart by their messages.
         port: The port to listen on; 0: any free port.
         models: The names that `GET …/models` lists.
         listening: False: the port is reserved, but every connection is refused.
@@ -128,11 +128,13 @@ class ScriptedEndpoint:
         """Start listening.
 
         Raises:
-            OSError: The port cannot be used, for example because another program uses it.
+            OSError: The port cannot be used, for example because another program is using it.
             RuntimeError: The endpoint was opened before.
         """
         if self._nursery is not None:
-            raise RuntimeError("an endpoint can be opened only once; create a new one")
+            raise RuntimeError(
+                "this endpoint was already opened, and can be opened only once; create a new one"
+            )
         listener = socket.socket()
         try:
             listener.setblocking(False)
@@ -145,7 +147,7 @@ class ScriptedEndpoint:
                 raise OSError(
                     error.errno,
                     f"cannot listen on port {self._port} of {_LOOPBACK}: {error.strerror}; "
-                    "choose another port, or 0 for any free one",
+                    "choose another port, or 0 for any free port",
                 ) from None
             self._port = listener.getsockname()[1]
             self._tasks = trio.open_nursery()
@@ -167,17 +169,17 @@ class ScriptedEndpoint:
     ) -> None:
         """Close every connection, end every task, then raise the script's first failure.
 
-        If the body raised an exception, that exception propagates, and the script's failures become
-        its notes.
+        If the body raised an exception, that exception propagates, and the script's failures are
+        added as notes.
         """
         assert self._nursery is not None
         assert self._tasks is not None
         assert self._listener is not None
         self._nursery.cancel_scope.cancel()
         # Do not pass the body's exception to the nursery: the nursery would wrap it in an exception
-        # group. The nursery's own tasks catch their errors, so it has nothing to add.
+        # group. The nursery's own tasks catch their errors, so the nursery has nothing to add.
         try:
-            # No deadline is needed: after the cancellation, the tasks wait for nothing.
+            # No deadline is needed: after the cancellation, the tasks do not block.
             await self._tasks.__aexit__(None, None, None)  # noqa: ASYNC102
         finally:
             self._listener.close()
@@ -273,7 +275,7 @@ class ScriptedEndpoint:
             return status(400, {"error": {"message": "the request's body is not a JSON object"}})
         try:
             return self._scripted(request)
-        except Exception as error:  # noqa: BLE001 - code of a test; raised on exit
+        except Exception as error:  # noqa: BLE001 - code of a test, raised on exit
             self._failures.append(error)
             return status(500, {"error": {"message": f"the script failed: {error!r}"}})
 
@@ -283,8 +285,8 @@ class ScriptedEndpoint:
         self._asked += 1
         if self._asked > len(self._script):
             raise ScriptExhausted(
-                f"the script has {len(self._script)} replies, and this is request {self._asked}; "
-                f"its last message: {request.last_content!r}"
+                f"the script has only {len(self._script)} replies, but this is request "
+                f"{self._asked}; its last message: {request.last_content!r}"
             )
         return _as_reply(self._script[self._asked - 1])
 
@@ -330,7 +332,7 @@ class ScriptedEndpoint:
                 except Exception as error:
                     self._failures.append(error)
                     raise HangUp(reset=True) from error
-            case Fail():  # pragma: no cover - `reply` refuses it
+            case Fail():  # pragma: no cover - `reply` rejects it
                 raise TypeError("fail(...) cannot be sent over HTTP")
             case _:
                 assert_never(what)
@@ -343,7 +345,7 @@ def _render(answer: Reply, request: EndpointRequest) -> list[Segment]:
 
 
 def _clients(listener: socket.socket) -> Iterator[socket.socket]:
-    """Accept all pending clients. Running out of file descriptors raises to the caller."""
+    """Accept all pending clients. Raises OSError if file descriptors run out."""
     while True:
         try:
             sock, _ = listener.accept()
@@ -354,7 +356,7 @@ def _clients(listener: socket.socket) -> Iterator[socket.socket]:
 
 
 def _paced(segments: Sequence[Segment], framing: Framing) -> Iterator[Segment | list[Beat]]:
-    """Group each sequence of short pauses and writes into beats."""
+    """Turn each sequence of short pauses and writes into beats."""
     beats: list[Beat] = []
     last: Segment | None = None
     for segment in segments:
@@ -416,6 +418,6 @@ def _framing(answer: Reply, segments: Sequence[Segment]) -> dict[str, str]:
     if answer.framing == "close":
         return {"connection": "close"}
     size = sum(len(segment) for segment in segments if isinstance(segment, bytes))
-    # A body that is broken off must be declared longer than it is.
+    # For a body that is cut off, the declared length must exceed the actual length.
     broken_off = any(isinstance(segment, Disconnect) for segment in segments)
     return {"content-length": str(size + broken_off)}

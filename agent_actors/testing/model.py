@@ -34,9 +34,9 @@ ModelScript: TypeAlias = Sequence[Turn] | Callable[[ModelRequest], Turn]
 
 
 class ScriptExhausted(AssertionError):
-    """The code requested more responses than the script has.
+    """More responses were requested than the script has.
 
-    It is an `AssertionError` and not an `AgentError`: the test or the tested code is wrong, so no
+    This is an `AssertionError` and not an `AgentError`: the test or the tested code is wrong, so no
     code should handle it.
     """
 
@@ -60,9 +60,9 @@ class ScriptedModel:
     """A `ModelProvider` that responds according to a script.
 
     Args:
-        script: A sequence of turns, each used once, in the order of the requests. Or a function
-            that is called with each request and returns the turn; it can serve any number of
-            sessions and requests, and tell sessions apart by their messages.
+        script: A sequence of turns, each used once, in the order of the requests. Alternatively, a
+            function that is called with each request and returns the turn. A function can serve any
+            number of sessions and requests, and tell sessions apart by their messages.
         name: The name in errors and statistics.
         batch: The maximum number of deltas per `feed`. Only deltas without a pause or another
             action between them are fed together.
@@ -101,7 +101,7 @@ class ScriptedModel:
             RuntimeError: The model was closed.
             Exception: The error of a `fail` step, or of a function of the script.
 
-        Cancellation: ends the turn. A turn of a sequence is then used up.
+        Cancellation: ends the turn. If the script is a sequence, the turn is used up.
         """
         if self.closed:
             raise RuntimeError(f"{self._name}: the model is closed and accepts no more requests")
@@ -122,11 +122,11 @@ class ScriptedModel:
             self.live -= 1
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Play the next turn without a sink, and return the response; raises as `stream` does."""
+        """Play the next turn without a sink, and return the response; raises like `stream`."""
         return await self.stream(request, _NoSink())
 
     async def aclose(self) -> None:
-        """Accept no more requests; idempotent. Does not end active streams: their callers must."""
+        """Accept no more requests; idempotent. Callers must end active streams themselves."""
         self.closed = True
         await trio.lowlevel.checkpoint()
 
@@ -137,7 +137,7 @@ class ScriptedModel:
         if number > len(self._script):
             last = request.messages.last()
             raise ScriptExhausted(
-                f"{self._name}: the script has {len(self._script)} turns, and this is request "
+                f"{self._name}: the script has only {len(self._script)} turns, but this is request "
                 f"{number}; its last message: {last.pretty() if last else '(none)'}"
             )
         return self._script[number - 1]
@@ -157,7 +157,7 @@ class ScriptedModel:
 
 
 async def _feed(sink: ModelSink, read: list[ModelDelta]) -> None:
-    """Feed the collected deltas as one read, and clear them."""
+    """Feed the collected deltas as one read, and clear the list."""
     await trio.lowlevel.checkpoint()
     if not read:
         return
@@ -184,7 +184,7 @@ async def _happen(action: Happening) -> None:
 
 
 def _ids_for(request: ModelRequest) -> Callable[[int], str]:
-    """Return a function that generates ids from turn and slot, and avoids ids of earlier calls."""
+    """Return a function that makes ids from turn and slot, unlike the ids of earlier calls."""
 
     def call_id(slot: int) -> str:
         name = f"call_{request.turn}_{slot}"

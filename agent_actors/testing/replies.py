@@ -1,7 +1,7 @@
 """Requests to a scripted endpoint, and the replies that it can send.
 
-A reply is a value: the steps of a turn (see `agent_actors.testing.script`) and everything that may
-go wrong on the way to a client. Some steps exist only over HTTP (`chunk`, `comment`, `raw`,
+A reply is a value: the steps of a turn (see `agent_actors.testing.script`) and every failure that
+may happen on the way to a client. Some steps exist only over HTTP (`chunk`, `comment`, `raw`,
 `disconnect`, `in_band_error`); they can be mixed with the others. `_wire.py` renders a reply as
 bytes.
 """
@@ -19,8 +19,8 @@ from agent_actors.testing.script import Fail, Step, say
 NEWLINES: Final = ("\n", "\r\n", "\r")
 
 Newline: TypeAlias = Literal["\n", "\r\n", "\r"]
-# How the client finds the end of the body: by the chunked encoding, by its length, or by the end
-# of the connection.
+# The way in which the client finds the end of the body: by the chunked encoding, by its length, or
+# by the end of the connection.
 Framing: TypeAlias = Literal["chunked", "length", "close"]
 Protocol: TypeAlias = Literal["chat", "messages"]
 
@@ -66,7 +66,7 @@ Transform: TypeAlias = Callable[[list[JsonObject]], Iterable[JsonValue]]
 
 
 def chunk(value: JsonValue) -> Chunk:
-    """Send one more event of the stream, with this JSON as its data."""
+    """Send an additional event in the stream, with this JSON as its data."""
     return Chunk(value)
 
 
@@ -86,7 +86,7 @@ def disconnect(*, reset: bool = False) -> Disconnect:
 
 
 def in_band_error(message: str, *, code: str | int | None = None) -> InBandError:
-    """Report an error inside a response of status 200; nothing follows it."""
+    """Report an error inside a response with status 200. The response ends after the error."""
     return InBandError({"error": {"message": message, "type": "server_error", "code": code}})
 
 
@@ -96,18 +96,18 @@ class Reply:
 
     Attributes:
         steps: The turn, unless `content` is given.
-        content: The complete body instead of a turn.
+        content: The complete body, instead of a turn.
         silent: True if the endpoint sends nothing at all.
-        bare: True if `content` replaces the complete HTTP response, including its head.
+        bare: True if `content` replaces the complete HTTP response, including its headers.
         status: The HTTP status.
-        headers: Additional headers; a header of the same name replaces the endpoint's own.
+        headers: Additional headers; a header with the same name replaces the endpoint's own.
         transform: Changes the list of chunks.
         newline: The line ending of the event stream.
-        done: True if the stream signals its end, by `data: [DONE]` or `message_stop`.
-        framing: How the client finds the end of the body.
-        delay: Seconds before the head is sent.
+        done: True if the stream signals its end, with `data: [DONE]` or `message_stop`.
+        framing: The way in which the client finds the end of the body.
+        delay: Seconds before the headers are sent.
         split: Sizes of the writes to the socket, in bytes.
-        cut: Bytes after which the connection ends; None: it does not.
+        cut: Bytes after which the connection ends; None: the connection does not end.
         reset: True if the connection then ends with RST.
     """
 
@@ -145,11 +145,12 @@ def reply(
             returns are sent instead; it may change, add or remove chunks, or return any other
             JSON. Pauses and similar steps follow the same number of chunks as before.
         newline: The line ending of the event stream.
-        done: Whether the stream signals its end: by `data: [DONE]`, or in Anthropic's protocol by
-            `message_stop`.
-        framing: `chunked`, `length` (the complete body is made before the head) or `close`.
-        headers: Additional headers; a header of the same name replaces the endpoint's own.
-        delay: Seconds before the head is sent.
+        done: Whether the stream signals its end: with `data: [DONE]`, or with `message_stop` in
+            Anthropic's protocol.
+        framing: `chunked`, `length` (the complete body is made before the headers are sent) or
+            `close`.
+        headers: Additional headers; a header with the same name replaces the endpoint's own.
+        delay: Seconds before the headers are sent.
         split: Sizes of the writes to the socket, in bytes, used cyclically: `[1]` writes byte by
             byte.
 
@@ -186,9 +187,9 @@ def status(
     Args:
         code: The HTTP status.
         content: The body. Bytes and text are sent unchanged; other JSON is encoded. None: an error
-            object as OpenAI-compatible endpoints send it, with the usual phrase of the status.
+            object as OpenAI-compatible endpoints send it, with the usual phrase for the status.
         headers: Additional headers, such as `{"retry-after": "2"}`.
-        delay: Seconds before the head is sent.
+        delay: Seconds before the headers are sent.
     """
     if content is None:
         phrase = _phrase(code)
@@ -216,9 +217,9 @@ def body(
         content: The body.
         content_type: The Content-Type header.
         status: The HTTP status.
-        headers: Additional headers; a header of the same name replaces the endpoint's own.
-        framing: How the client finds the end of the body.
-        delay: Seconds before the head is sent.
+        headers: Additional headers; a header with the same name replaces the endpoint's own.
+        framing: The way in which the client finds the end of the body.
+        delay: Seconds before the headers are sent.
         split: Sizes of the writes to the socket, in bytes, used cyclically.
 
     Raises:
@@ -255,11 +256,11 @@ def not_http(content: bytes = b"SSH-2.0-OpenSSH_9.6\r\n") -> Reply:
 
 
 def disconnect_after(size: int, answer: Reply, *, reset: bool = False) -> Reply:
-    """Send this reply until `size` bytes of it are sent, then end the connection.
+    """Send the first `size` bytes of a reply, then end the connection.
 
     Args:
-        size: The number of bytes, from the first byte of the status line, including head and
-            framing.
+        size: The number of bytes, counted from the first byte of the status line, including headers
+            and framing.
         answer: The reply to cut off. A shorter reply is sent completely, and the connection stays
             open.
         reset: True: end with RST instead of FIN.
@@ -297,7 +298,7 @@ class EndpointRequest:
 
     @property
     def model(self) -> str:
-        """The requested model; empty if the request names none."""
+        """The requested model; empty if the request does not name a model."""
         model = self.body.get("model")
         return model if isinstance(model, str) else ""
 
@@ -344,7 +345,7 @@ class EndpointRequest:
 
     @property
     def tool_schemas(self) -> dict[str, JsonObject]:
-        """The JSON Schemas of the tools' arguments, by tool name; `{}` for one without schema."""
+        """The JSON Schemas of the tools' arguments, by tool name; `{}` if a tool has none."""
         tools = _objects(self.body.get("tools"))
         anthropic = self.protocol == "messages"
         found: dict[str, JsonObject] = {}

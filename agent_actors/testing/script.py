@@ -4,8 +4,8 @@ A *turn* is one response of a model: a text, one step, or a sequence of steps. T
 (`say`, `call`, `pause`, `fail` …) make steps. Steps are values, so the same turn can be played any
 number of times. `ScriptedModel` plays turns in memory, and `ScriptedEndpoint` plays them over HTTP.
 Both use `play`, which expands a turn into neutral deltas and the actions between them. `finished`
-computes the complete response of a turn without assembling fragments, so it serves as an oracle
-for code that assembles them.
+computes the complete response of a turn without assembling fragments, so it serves as an oracle for
+code that assembles them.
 
 Example:
     `[say("Let me look.", chunks=3), call("get_weather", {"city": "Paris"}), usage(12, 7)]`
@@ -105,7 +105,7 @@ class Wait:
 
 @attrs.frozen
 class Do:
-    """A call of a function of the test; made by `do`."""
+    """A call to a function of the test; made by `do`."""
 
     action: Callable[[], object]
 
@@ -117,7 +117,7 @@ class Hang:
 
 @attrs.frozen
 class Fail:
-    """An error that breaks off the response; made by `fail`."""
+    """An error that aborts the response; made by `fail`."""
 
     error: Exception
 
@@ -178,7 +178,7 @@ def call(
     name: str,
     arguments: Mapping[str, JsonValue] | str | None = None,
     *,
-    id: str | None = None,  # noqa: A002 - the wire's own name of the field
+    id: str | None = None,  # noqa: A002 - the name of the field in the protocol
     split: Sequence[int] = (),
     chunks: int = 0,
     every: float = 0.0,
@@ -196,8 +196,8 @@ def call(
         every: Seconds to pause before each fragment.
 
     Raises:
-        ValueError: `split` is not ascending, is not inside the text, or is combined with `chunks`;
-            or `chunks` is negative.
+        ValueError: `split` is not ascending, contains a position outside the text, or is combined
+            with `chunks`; or `chunks` is negative.
     """
     text = (
         arguments
@@ -213,7 +213,8 @@ def call(
     places = [0, *split, len(text)]
     if places != sorted(places):
         raise ValueError(
-            f"call({name!r}): split must ascend within 0..{len(text)}, got {list(split)}"
+            f"call({name!r}): positions in split must be ascending and between 0 and "
+            f"{len(text)}, got {list(split)}"
         )
     pieces = tuple(text[a:b] for a, b in pairwise(places))
     return Call(name, pieces, id, every)
@@ -222,7 +223,7 @@ def call(
 def interleave(*calls: Call) -> Interleave:
     """Send several calls at once with alternating fragments, as parallel decoding does.
 
-    The longest `every` of the calls is the pause before each round of fragments.
+    The pause before each round of fragments is the longest `every` of the calls.
     """
     return Interleave(calls)
 
@@ -248,7 +249,7 @@ def hang() -> Hang:
 
 
 def fail(error: Exception) -> Fail:
-    """Break off with this error, usually a `ProviderError`; for `ScriptedModel` only."""
+    """Abort the response with this error, usually a `ProviderError`; for `ScriptedModel` only."""
     return Fail(error)
 
 
@@ -379,9 +380,10 @@ def finished(
     model: str = "",
     response_id: str = "",
 ) -> ModelCompleted:
-    """Return the complete response of a turn, which code that assembles its fragments must produce.
+    """Return the complete response of a turn, computed without assembling fragments.
 
-    Adjacent texts are one block. A call whose arguments are not a JSON object is a `ToolUseError`.
+    Code that assembles the fragments of the turn must produce the same response. Adjacent
+    texts form one block. A call whose arguments are not a JSON object is a `ToolUseError`.
 
     Args:
         turn: The turn.

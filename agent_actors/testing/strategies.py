@@ -1,7 +1,7 @@
 """Hypothesis strategies for turns of models, conversations, and splits of bytes.
 
 This is the only module of the package that needs Hypothesis, which the extra `testing` installs.
-Examples shrink towards short and plain ones.
+Examples shrink towards short and simple ones.
 
 Example:
     ```python
@@ -52,7 +52,7 @@ from agent_actors.testing.script import (
 _SAFE_INTEGER: Final = 2**53 - 1
 _NAME_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 # Texts that a parser may misinterpret: lines and words of the protocols, JSON in text, control
-# tokens, characters that some parsers take for line ends, characters of two UTF-16 units, and
+# tokens, characters that some parsers treat as line ends, characters of two UTF-16 units, and
 # repetitions.
 _NASTY: Final = (
     "data: [DONE]",
@@ -111,7 +111,7 @@ def json_values(*, max_leaves: int = 8) -> st.SearchStrategy[JsonValue]:
 
 
 def json_objects(*, max_leaves: int = 8) -> st.SearchStrategy[JsonObject]:
-    """Generate JSON objects, as tools take them for arguments."""
+    """Generate JSON objects, as tools take them as arguments."""
     return st.dictionaries(_PIECES, json_values(max_leaves=max_leaves), max_size=4)
 
 
@@ -129,7 +129,7 @@ def call_ids() -> st.SearchStrategy[str]:
 
 
 def calls() -> st.SearchStrategy[Call]:
-    """Generate calls with any arguments, in any fragments, without an id."""
+    """Generate calls with arbitrary arguments, split arbitrarily into fragments, without an id."""
     return st.builds(_call, tool_names(), json_objects(), st.lists(st.integers(0, 200), max_size=4))
 
 
@@ -139,7 +139,8 @@ def turns(*, max_steps: int = 4, finishes: bool = False) -> st.SearchStrategy[li
     Args:
         max_steps: The maximum number of steps.
         finishes: True if a turn may set its finish reason. A turn that ends at the token limit has
-            no call without arguments, because a parser could not tell whether they are complete.
+            no call without arguments, because a parser could not tell whether the arguments are
+            complete.
     """
     if finishes:
         reasons = st.sampled_from(_REASONS)
@@ -161,14 +162,14 @@ def _steps(max_steps: int) -> st.SearchStrategy[list[Step]]:
 
 
 def chunks() -> st.SearchStrategy[tuple[list[Step], list[ModelDelta]]]:
-    """Generate a turn and its neutral deltas, with calls in fragments that an index identifies.
+    """Generate a turn and its neutral deltas, whose call fragments are identified by an index.
 
     Only the first fragment of a call has the id and the name, as endpoints send them.
     """
     return turns().map(_with_deltas)
 
 
-# Built once: generating a conversation draws from these strategies many times.
+# Created once, because generating a conversation draws from these strategies many times.
 _SAID: Final = texts(min_size=1).filter(str.strip)
 _CALLS: Final = st.lists(st.tuples(tool_names(), json_objects(max_leaves=3)), max_size=_MOST_CALLS)
 _CONTENTS: Final[st.SearchStrategy[str | JsonObject | list[JsonValue]]] = st.one_of(
@@ -247,7 +248,7 @@ def mixes(
     Args:
         quirks: The quirks to choose from; None: all quirks of the protocol.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        max_quirks: The maximum number of quirks in a set; quirks that cannot be combined with the
+        max_quirks: The maximum number of quirks in a set. Quirks that cannot be combined with the
             others are left out.
     """
     book = QUIRKS[protocol]
@@ -263,13 +264,13 @@ def distorted_turns(
     protocol: Protocol = "chat",
     max_quirks: int = 6,
 ) -> DistortedTurn:
-    """Generate turns as endpoints with quirks send them, in any combination of quirks.
+    """Generate turns as endpoints with quirks send them, with any combination of quirks.
 
     Args:
         draw: Provided by Hypothesis.
         quirks: The quirks to choose from; None: all quirks of the protocol.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
-        max_quirks: The maximum number of quirks in a set; quirks that cannot be combined with the
+        max_quirks: The maximum number of quirks in a set. Quirks that cannot be combined with the
             others are left out.
     """
     mix = draw(mixes(quirks, protocol=protocol, max_quirks=max_quirks))
@@ -299,7 +300,7 @@ def _say(pieces: Sequence[str]) -> Say:
 
 
 def _think(pieces: Sequence[str], signature: str) -> Think:
-    # Parsers keep a signature without thinking, but no step can express it.
+    # Parsers keep a signature without thinking, but no step can send one.
     return think(*pieces, signature=signature if any(pieces) else "")
 
 

@@ -1,10 +1,11 @@
 """Shared code of the peers' programs, which run in separate environments without agent_actors.
 
 Each program is `<environment's python> benchmarks/peers/use_<peer>.py <work as JSON>`. It runs the
-given turns with the given concurrency, in the way that the peer documents for streaming a response,
-and prints the cost as one line of JSON. Clients and agents are created, and one turn is run, before
-the clock starts. Deltas are counted by the words of the responses, one per delta, because some
-peers join deltas. A turn that misses its deadline is given up and counted; its time does not count.
+given turns with the given concurrency, streams each response in the way that the peer documents,
+and prints the cost as one line of JSON. Before the clock starts, the program creates clients and
+agents, and runs one turn. Deltas are counted by the words of the responses, one word per delta,
+because some peers join deltas. A turn that misses its deadline is aborted and counted as hung; its
+time does not count.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ Turn = Callable[[], Awaitable[str]]
 
 
 DEADLINE = 30.0
-"""Seconds for one turn: many times the time of the slowest peer with all turns running."""
+"""Time limit, in seconds, for one turn: many times what the slowest peer needs under full load."""
 
 
 def main(make: Callable[[str, bool], Turn]) -> None:

@@ -13,7 +13,7 @@ from driver import Turn, main
 
 @tool
 async def work(item: int) -> str:
-    """Works."""
+    """Process an item."""
     return f"done {item}"
 
 

@@ -23,7 +23,7 @@ def make(url: str, tools: bool) -> Turn:
         auto_execute_tools=tools,
     )
     if os.environ.get("SHARED_CLIENT"):
-        # Required for keeping connections: the SDK creates a client for every query.
+        # Needed to reuse connections, because the SDK creates a client for every query.
         shared = create_client(options)
         shared.close = _stay_open
         client_module.create_client = lambda _: shared

@@ -15,7 +15,7 @@ set_tracing_disabled(True)
 
 @function_tool
 async def work(item: int) -> str:
-    """Works."""
+    """Process an item."""
     return f"done {item}"
 
 

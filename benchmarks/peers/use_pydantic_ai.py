@@ -9,7 +9,7 @@ from driver import Turn, main
 
 
 async def work(item: int) -> str:
-    """Works."""
+    """Process an item."""
     return f"done {item}"
 
 

@@ -143,7 +143,7 @@ async def test_silent_pipe_does_not_hold_prompt(
         monkeypatch.setattr(sys, "stdin", source)
         assert await show(["Yes"], OutputOptions()) == 0
     out, err = capfd.readouterr()
-    assert (out, err.startswith("note: stdin sent nothing within 0.01 s")) == ("Yes\n", True)
+    assert (out, err.startswith("note: no input arrived on stdin within 0.01 s")) == ("Yes\n", True)
 
 
 async def test_terminal_or_closed_stdin_is_not_read(

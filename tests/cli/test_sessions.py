@@ -101,7 +101,7 @@ def test_sessions_are_listed_a_line_each(talked: Kept) -> None:
     none = talked.ask("list", "--where", "model=other")
     assert none.out == "no sessions\n"
     wrong = talked.ask("list", "--where", "model")
-    assert (wrong.status, wrong.err) == (2, "error: --where takes key=value; got 'model'\n")
+    assert (wrong.status, wrong.err) == (2, "error: --where requires key=value; got 'model'\n")
 
 
 def test_a_session_is_shown_whole(talked: Kept) -> None:
@@ -194,7 +194,7 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["list"], "no store: pass --store PATH, or set AGENT_ACTORS_STORE"),
+        (["list"], "no store was given; pass --store PATH, or set AGENT_ACTORS_STORE"),
         (["list", "--store", "nowhere/at/all"], "there is no store at nowhere/at/all"),
     ],
 )

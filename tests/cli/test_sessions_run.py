@@ -64,7 +64,7 @@ async def test_run_without_session_shows_resume_command(tmp_path: Path) -> None:
     async with ScriptedEndpoint(["One.", "Two."]) as endpoint:
         first = await agent_actors("run", "First?", *at(endpoint), *on)
         note, _, session = first.err.strip().rpartition(" ")
-        assert note == "note: continue with --session"
+        assert note == "note: to continue, pass --session"
         await agent_actors("run", "Second?", *at(endpoint), *on, "--session", session)
     sent = said_to(endpoint)
     assert sent == ["First?", "One.", "Second?"]

@@ -39,13 +39,15 @@ def test_missing_lines_are_joined_and_branches_named() -> None:
 def test_gap_in_pure_package_fails() -> None:
     gaps, broken = verdict(report(999, 1000, protocol__sse=file(7, covered=999)))
     assert gaps == [" 99.9 %  agent_actors/protocol/sse.py: 7"]
-    assert broken == ["agent_actors/protocol/sse.py is in a pure package: 100 % expected"]
+    assert broken == [
+        "agent_actors/protocol/sse.py is in a pure package, whose coverage must be 100 %"
+    ]
 
 
 def test_missing_branch_fails_pure_file() -> None:
     gaps, broken = verdict(report(1000, 1000, errors=file(branches=((3, 5),))))
     assert gaps == ["100.0 %  agent_actors/errors.py: 3->5"]
-    assert broken == ["agent_actors/errors.py is in a pure package: 100 % expected"]
+    assert broken == ["agent_actors/errors.py is in a pure package, whose coverage must be 100 %"]
 
 
 def test_other_gap_counts_toward_overall_bound() -> None:
@@ -54,7 +56,7 @@ def test_other_gap_counts_toward_overall_bound() -> None:
     assert gaps
     assert broken == []
     _, broken = verdict(report(949, 1000, actors__x=gap))
-    assert broken == ["overall 94.90 %, at least 95 % expected"]
+    assert broken == ["the overall coverage is 94.90 %; expected at least 95 %"]
 
 
 @pytest.mark.parametrize(("covered", "status", "word"), [(100, 0, "Coverage"), (10, 1, "FAILED")])

@@ -101,7 +101,7 @@ def test_path_pyenv_and_variable_are_searched(capsys: pytest.CaptureFixture[str]
         "3.12 3.12.9 /two in path",
         "3.13 3.13.0 /three",
     ]
-    assert "Python 3.14 is not on this machine and is skipped." in printed.err
+    assert "Python 3.14 was not found on this machine and is skipped." in printed.err
     assert main(["test", "--only", "3.14"]) == 1
 
 

@@ -113,9 +113,11 @@ async def test_exhausted_script_is_reported_twice() -> None:
             await client.post("/chat/completions", json=QUESTION)
             answer = await client.post("/chat/completions", json=QUESTION)
             assert answer.status_code == 500
-            assert "has 1 replies" in answer.text
+            assert "has only 1 replies" in answer.text
 
-    with pytest.raises(ScriptExhausted, match=r"has 1 replies, and this is request 2.*'Hello\?'"):
+    with pytest.raises(
+        ScriptExhausted, match=r"has only 1 replies, but this is request 2.*'Hello\?'"
+    ):
         await too_many()
 
 

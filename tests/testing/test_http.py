@@ -65,12 +65,12 @@ async def test_connection_close_is_honoured() -> None:
 @pytest.mark.parametrize(
     ("sent", "fault"),
     [
-        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "expected a request of HTTP/1.1, got b'SSH"),
-        (b"GET /v1/models SPDY/3\r\n\r\n", "expected a request of HTTP/1.1"),
-        (b"GET /v1/models HTTP/1.1\r\nno header\r\n\r\n", "expected a request of HTTP/1.1"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "expected an HTTP/1.1 request, got b'SSH"),
+        (b"GET /v1/models SPDY/3\r\n\r\n", "expected an HTTP/1.1 request"),
+        (b"GET /v1/models HTTP/1.1\r\nno header\r\n\r\n", "expected an HTTP/1.1 request"),
         (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "Content-Length"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "chunk size"),
-        (b"CONNECT x:1 HTTP/1.1\r\n\r\n", "without CONNECT"),
+        (b"CONNECT x:1 HTTP/1.1\r\n\r\n", "CONNECT requests and"),
         (b"POST / HTTP/1.1\r\nContent-Length: 9999\r\n\r\n" + b"x" * 999, "longer than 999 b"),
     ],
 )

@@ -84,7 +84,7 @@ async def test_exhausted_script_reports_counts() -> None:
     model = ScriptedModel(["only"])
     await model.complete(ask())
 
-    with pytest.raises(ScriptExhausted, match=r"has 1 turns, and this is request 2.*again"):
+    with pytest.raises(ScriptExhausted, match=r"has only 1 turns, but this is request 2.*again"):
         await model.complete(ask("again"))
     with pytest.raises(AssertionError, match=r"\(none\)"):
         await model.complete(ask(""))

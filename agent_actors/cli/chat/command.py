@@ -1,7 +1,7 @@
 """`agent-actors chat`: prepare the chat, run it, and handle signals.
 
-Ctrl-C goes to the chat, which interrupts the current turn. SIGTERM and SIGHUP end the chat in
-order: the turn is committed, and the modes of the terminal are restored.
+Ctrl-C goes to the chat, which interrupts the current turn. SIGTERM and SIGHUP end the chat cleanly:
+the turn is committed, and the terminal's modes are restored.
 """
 
 import math
@@ -34,10 +34,10 @@ from agent_actors.permissions import (
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.opening import open_store
 
-# As in shells, a status after a signal is 128 and the signal's number.
+# As in shells, the exit status after a signal is 128 plus the signal's number.
 _SIGNALLED: Final = 128
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
-# Terminals that cannot move their cursor.
+# Values of TERM for terminals that cannot move the cursor.
 _DUMB: Final = frozenset({"", "dumb", "unknown"})
 
 
@@ -62,7 +62,7 @@ class ChatArguments:
 
 
 def make_plan(arguments: ChatArguments) -> ChatPlan:
-    """Return the plan of a chat.
+    """Return the plan for a chat.
 
     Raises:
         ConfigError: An argument is not valid.
@@ -80,7 +80,7 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
         tools=tuple(tools),
         permissions=PermissionPolicy(mode=arguments.permissions),
         can_use_tool=_ask_the_person,
-        # A person is present, and can press Ctrl-C.
+        # There is no time limit, because the user is present and can press Ctrl-C.
         question_timeout=math.inf,
     )
     path = arguments.store or _default_store(arguments.session)
@@ -95,23 +95,26 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
 
 
 def _default_store(session: str | None) -> str:
-    """Return the path of the user's own store; empty if the chat is not stored.
+    """Return the path of the user's default store; empty if the chat is not stored.
 
-    A person must not lose a conversation, however the chat ends. A script asks for a store.
+    Users should not lose a conversation, however the chat ends. A script must ask for a store.
     """
     if session is None and not sys.stdin.isatty():
         return ""
-    # The module loads the editor's library, and scripts need none.
+    # Imported here because the module loads the editor's library, which scripts do not need.
     from agent_actors.cli.chat.user_files import STORE, user_file  # noqa: PLC0415
 
     path = user_file(STORE)
     if path is None and session is not None:
-        raise ConfigError("--session requires --store PATH; the default store cannot be written")
+        raise ConfigError(
+            "--session requires a store, and the default store cannot be written; pass --store PATH"
+        )
     return str(path or "")
 
 
 async def _ask_the_person(request: PermissionRequest) -> PermissionDecision:  # noqa: ASYNC124
-    # A policy that asks about everything requires a handler, to be sure that a person is present.
+    # A policy that asks for approval requires a handler, which shows that a person can answer. This
+    # handler passes every question on to the chat.
     del request
     return PermissionDecision("ask")
 
@@ -127,14 +130,14 @@ async def run_chat(arguments: ChatArguments, *, plain: bool) -> int:
         The exit status: 0; 1 if the work failed; 2 after incorrect usage; 130 if Ctrl-C ended the
         chat; 128 plus the number of another signal that ended it.
 
-    Cancellation: safe; a turn is ended in order.
+    Cancellation: safe; the current turn ends cleanly.
     """
     try:
         plan = make_plan(arguments)
     except ConfigError as error:
         return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
     running = _RunningChat(plan)
-    # A shell makes a program in the background ignore Ctrl-C.
+    # Shells make background programs ignore Ctrl-C; such signals stay ignored.
     watched = [one for one in (signal.SIGINT, *_ENDING) if signal.getsignal(one) != signal.SIG_IGN]
     status: int | None = None
     plain = plain or not _is_capable_terminal()
@@ -177,7 +180,7 @@ class _RunningChat:
             scope.cancel("Ctrl-C" if ctrl_c else "ended by a signal")
 
     def _end_at_once(self) -> None:
-        # The turn does not end: kill the process.
+        # The turn has not ended, so kill the process.
         self._restore()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -189,7 +192,7 @@ def _is_capable_terminal() -> bool:
 
 
 def _rich_ui(typed: str) -> ChatUI:
-    # The editor loads slowly, and pipes need none.
+    # Importing the editor is slow, and a chat through pipes does not need it.
     from agent_actors.cli.chat.terminal.editor import Editor  # noqa: PLC0415 - see above
     from agent_actors.cli.chat.terminal.rich_view import RichUI, make_console  # noqa: PLC0415
     from agent_actors.cli.chat.terminal.screen import Screen, terminal_size  # noqa: PLC0415

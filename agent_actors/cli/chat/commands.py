@@ -12,10 +12,10 @@ from typing import Final, TypeAlias
 
 import attrs
 
-# The word of a command. Input that looks like a path is text.
+# Matches a command and its argument. Input that looks like a path does not match, so it is text.
 _COMMAND: Final = re.compile(r"/([A-Za-z?]\w*)(?:\s+(.*))?", re.DOTALL)
 _ESCAPE: Final = "//"
-# Minimum similarity of a command's name to be suggested for an unknown command.
+# The minimum similarity at which a command is suggested for an unknown one.
 _LIKENESS: Final = 0.5
 
 
@@ -51,11 +51,11 @@ class Usage:
 COMMANDS: Final[Mapping[Name, Usage]] = {
     Name.HELP: Usage("", "show the commands"),
     Name.MODEL: Usage("[NAME]", "show the model, or switch to another"),
-    Name.TOOLS: Usage("", "show the tools of the model"),
+    Name.TOOLS: Usage("", "show the model's tools"),
     Name.HISTORY: Usage("[N]", "show the conversation, or its last N messages"),
     Name.TOKENS: Usage("", "show the token usage of the session"),
     Name.THINKING: Usage("[on|off]", "show or hide the model's thinking"),
-    Name.REWIND: Usage("[N]", "remove your last prompt, or the last N, and everything after"),
+    Name.REWIND: Usage("[N]", "remove your last prompt, or the last N, and everything after it"),
     Name.SAVE: Usage("FILE", "write the conversation to a new file, .md or .json", required=True),
     Name.QUIT: Usage("", "leave the chat, like Ctrl-D"),
 }
@@ -96,7 +96,7 @@ def parse(text: str) -> Line:
     """Parse typed input.
 
     Args:
-        text: The input, of one line or several.
+        text: The input, one or more lines.
     """
     text = text.strip()
     if not text:
@@ -130,7 +130,8 @@ def _named(word: str) -> Name | None:
 
 
 def _unknown(word: str) -> str:
-    # A prefix is preferred to a similar name: /his suggests /history.
+    # A command that begins with the typed name is preferred to a similar one: /his suggests
+    # /history.
     near = [name.value for name in Name if name.startswith(word.lower())]
     near = near or difflib.get_close_matches(word.lower(), list(Name), n=1, cutoff=_LIKENESS)
     hint = f"did you mean /{near[0]}?" if near else "/help lists the commands"
@@ -169,7 +170,7 @@ def read_choice(text: str, choices: tuple[str, ...]) -> str | None:
     """Return the choice that a text selects; None if it selects none or several.
 
     A text selects a choice by its number, counted from 1, by its complete name, or by a prefix that
-    only one choice has. Without choices, any text that is not blank is an answer.
+    is unique among the choices. Without choices, any text that is not blank is an answer.
     """
     line = text.strip()
     if not choices:
@@ -184,5 +185,5 @@ def read_choice(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def help_lines() -> list[tuple[str, str]]:
-    """Return the commands with their arguments, and their effects."""
+    """Return a line for each command: its name, its argument and its effect."""
     return [(f"/{name} {usage.argument}".strip(), usage.about) for name, usage in COMMANDS.items()]

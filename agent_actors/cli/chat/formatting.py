@@ -1,4 +1,4 @@
-"""Text of models and tools, made safe and short for display. Pure.
+"""Text from models and tools, made safe and short for display. Pure.
 
 The arguments of a call and the result of a tool may be huge. These functions process only the
 beginning of a text, and count the line ends in the rest.
@@ -13,10 +13,10 @@ from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue, i
 from agent_actors.domain.usage import Usage
 
 _MORE: Final = "..."
-# Maximum number of characters of a call and of a line of a result, to be readable at a glance.
+# Maximum number of characters shown of a call or of a line of a result, readable at a glance.
 CALL_SIZE: Final = 200
 _LINE_SIZE: Final = 300
-# Lines of a result that are displayed; the model gets the complete result.
+# Maximum number of lines shown of a result; the model gets the complete result.
 RESULT_LINES: Final = 8
 
 
@@ -27,7 +27,8 @@ def on_one_line(text: str, size: int) -> str:
         text: A text of any length.
         size: The maximum number of characters; at least 4.
     """
-    # Blanks are merged afterwards, so more than `size` characters may be needed; 4 times is enough.
+    # White space is collapsed afterwards, so more than `size` characters may be needed; four times
+    # as many are enough.
     head = " ".join(clean(text[: 4 * size]).split())
     if len(head) <= size and len(text) <= 4 * size:
         return head
@@ -50,7 +51,7 @@ def call_text(name: str, arguments: JsonObject, size: int = CALL_SIZE) -> str:
 def json_text(value: JsonValue, size: int) -> str:
     """Return the beginning of a value's JSON, with at least `size` characters if possible."""
     if isinstance(value, str):
-        # The encoder writes a string in one step, so it is truncated before.
+        # The encoder processes a string in one step, so a long string is truncated first.
         value = value[:size]
     elif is_deeper(value, MAX_MESSAGE_DEPTH):
         return "(nested too deeply to be shown)"

@@ -14,7 +14,7 @@ class Typed:
 
 @attrs.frozen
 class Interrupted:
-    """Ctrl-C; `dropped` is True if there was text in the line."""
+    """Ctrl-C; `dropped` is True if it discarded typed text."""
 
     dropped: bool = False
 

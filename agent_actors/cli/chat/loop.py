@@ -1,8 +1,8 @@
 """The loop of a chat: read input, execute it, and show the result, until the user leaves.
 
 `Chat` owns the session and the settings that can change: the model, and whether thinking is shown.
-`commands.py` parses the input, and `turn.py` runs a turn. An error in an input never ends the chat,
-unless the output was closed.
+`commands.py` parses the input, and `turn.py` runs a turn. An error while executing an input does
+not end the chat, unless the output was closed.
 """
 
 import json
@@ -44,7 +44,7 @@ from agent_actors.domain.messages import Messages
 from agent_actors.errors import AgentError, ConfigError
 from agent_actors.permissions.modes import MODES, effect_of
 
-_LEAVES: Final = "Ctrl-C again leaves"
+_LEAVES: Final = "press Ctrl-C again to leave"
 _NOTHING_YET: Final = "the conversation is empty"
 # Maximum number of characters of an abbreviated prompt or tool description.
 _GLANCE: Final = 60
@@ -76,9 +76,10 @@ class Chat:
 
     Args:
         plan: The settings.
-        runtime: A runtime with the store of the plan.
+        runtime: A runtime that uses the plan's store.
         ui: The user interface.
-        on_give_up: Called when the user pressed Ctrl-C repeatedly, and the turn does not end.
+        on_give_up: Called if the user has pressed Ctrl-C repeatedly and the turn still has not
+            ended.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Chat:
             SessionError: The session cannot be opened.
             OSError: The output was closed.
 
-        Cancellation: safe; a turn is ended in order.
+        Cancellation: safe; the current turn ends cleanly.
         """
         await self._greet()
         while True:
@@ -140,7 +141,7 @@ class Chat:
         if self._turn is None:
             return self._ui.interrupt()
         if self._ui.interrupt():
-            return True  # a question was open; its reader interrupts the turn
+            return True  # a question is open, and its reader interrupts the turn
         if self._turn.press() == "gives_up":
             self._on_give_up()
         return True
@@ -265,7 +266,7 @@ class Chat:
             return
         prompts = (await self._read_transcript()).prompts
         if count > len(prompts):
-            have = f"there are {len(prompts)}" if prompts else _NOTHING_YET
+            have = f"there are only {len(prompts)}" if prompts else _NOTHING_YET
             await self._mistake(f"/rewind: cannot remove {count} prompts; {have}")
             return
         back = prompts[-count]

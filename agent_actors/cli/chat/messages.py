@@ -1,4 +1,4 @@
-"""Messages of the chat to the user, and the interface of its two user interfaces."""
+"""Messages from the chat to the user, and the protocol that both user interfaces implement."""
 
 from typing import Literal, Protocol, TypeAlias
 
@@ -12,11 +12,11 @@ Kind: TypeAlias = Literal["plain", "dim", "error", "heading", "markdown"]
 
 @attrs.frozen
 class ChatMessage:
-    """A message of the chat itself, apart from the responses of the model.
+    """A message from the chat itself, not from the model.
 
     Attributes:
-        text: The text, of one line or several.
-        kind: How it is displayed.
+        text: The text, one or more lines.
+        kind: The kind of message, which determines its style.
     """
 
     text: str
@@ -35,11 +35,11 @@ class ChatUI(Protocol):
         ...
 
     async def read(self, default: str = "") -> InputResult:
-        """Read the next input; `default` is the text to edit."""
+        """Read the next input; `default` is the initial text of the line."""
         ...
 
     async def answer(self, prompt: str) -> InputResult:
-        """Read the answer to a question, also during a turn."""
+        """Read the answer to a question. May be called during a turn."""
         ...
 
     def interrupt(self) -> bool:
@@ -47,7 +47,7 @@ class ChatUI(Protocol):
         ...
 
     async def write(self, *messages: ChatMessage) -> None:
-        """Write messages, also during a turn."""
+        """Write messages. May be called during a turn."""
         ...
 
     def begin_turn(self, *, thinking: bool) -> None:
@@ -63,7 +63,7 @@ class ChatUI(Protocol):
         ...
 
     async def pause_drawing(self) -> None:
-        """Pause drawing until `resume_drawing`, while a person is asked."""
+        """Pause drawing until `resume_drawing`, while the user answers a question."""
         ...
 
     def resume_drawing(self) -> None:

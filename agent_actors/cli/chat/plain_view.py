@@ -95,7 +95,8 @@ class PlainUI:
             found = await self._input.line()
         interrupted, self._reading = self._reading.cancelled_caught, None
         if self._prompts:
-            # The terminal has echoed the input; after Ctrl-C and Ctrl-D, the line has no end.
+            # The terminal echoes typed lines with their line end; after Ctrl-C and Ctrl-D, there is
+            # no line end.
             self._printer.out.mid_line = found is None
         if interrupted:
             return Interrupted()

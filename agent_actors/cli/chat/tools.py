@@ -1,6 +1,6 @@
-"""The demo tools of a chat, which have no effect outside of the chat.
+"""The demo tools of a chat, which have no effect outside the chat.
 
-One of them changes a list of notes in memory, so that the chat asks for approval.
+One of them changes a list of notes in memory, so the chat asks for approval before it runs.
 """
 
 import ast
@@ -19,13 +19,13 @@ _OPERATIONS: Final[dict[type[ast.operator], Callable[[_Number, _Number], _Number
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
-# Maximum length of a formula. Products of so few digits are small, and there are no powers.
+# Maximum number of characters of a formula, to keep products small. Powers are not supported.
 _LONGEST_FORMULA: Final = 200
 _MOST_NOTES: Final = 100
 
 
 def demo_tools(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> tuple[Tool, ...]:
-    """Return a clock, a calculator, and notes that last as long as the chat."""
+    """Return the tools: a clock, a calculator, and notes that last as long as the chat."""
     notes: list[str] = []
 
     @tool(read_only=True, open_world=False)
@@ -35,7 +35,7 @@ def demo_tools(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> tuple
 
     @tool(read_only=True, open_world=False)
     def calculate(formula: str) -> str:
-        """Calculate a formula of numbers, + - * / // % and brackets.
+        """Evaluate a formula that consists of numbers, + - * / // % and brackets.
 
         Args:
             formula: The formula, for example (3 + 4) * 12.5
@@ -70,7 +70,7 @@ def evaluate(formula: str) -> int | float:
         ZeroDivisionError, OverflowError: As in Python.
     """
     if len(formula) > _LONGEST_FORMULA:
-        raise ValueError(f"a formula has at most {_LONGEST_FORMULA} characters")
+        raise ValueError(f"the formula is too long; expected at most {_LONGEST_FORMULA} characters")
     try:
         tree = ast.parse(formula.strip(), mode="eval")
     except (SyntaxError, RecursionError, MemoryError):

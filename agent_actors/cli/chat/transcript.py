@@ -15,7 +15,7 @@ from agent_actors.domain.messages import Message, Messages
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.rewind_index import RewindIndex
 
-# Lines of a tool's result in a history.
+# Maximum number of lines of a tool's result in the history.
 _RESULT_LINES: Final = 3
 
 
@@ -58,7 +58,7 @@ def transcript_messages(messages: Messages, most: int | None = None) -> Iterator
 
     Args:
         messages: The conversation.
-        most: The maximum number of messages, from the end; None: all.
+        most: The maximum number of messages, counted from the end; None: all.
     """
     shown = list(messages)
     if most is not None and len(shown) > most:
@@ -103,6 +103,6 @@ def as_markdown(messages: Messages) -> str:
 
 
 def _result_as_code(result: ToolResultBlock) -> str:
-    # Indented, because a tool's result may contain any fence.
+    # Indented, because a fence could end early: a tool's result may contain any fence.
     lines = result_lines(result.content, 10_000)
     return "\n".join([f"- result of `{result.name}`:", "", *(f"      {line}" for line in lines)])

@@ -1,7 +1,7 @@
 """One turn of a chat: a run, its display, its questions, and Ctrl-C.
 
 Errors of the endpoint, of tools and of hooks are displayed, and the chat continues. The first
-Ctrl-C interrupts the run, which ends in order. If that takes long, another Ctrl-C ends the program.
+Ctrl-C interrupts the run, which ends cleanly. If that takes long, another Ctrl-C ends the program.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,12 +23,13 @@ from agent_actors.errors import AgentError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 from agent_actors.tools.ask import ASK_USER_QUESTION
 
-# Seconds between checks for questions of runs that tools have started; no event announces these.
+# Seconds between checks for questions from nested runs that tools have started; no event announces
+# these questions.
 _LOOK_EVERY: Final = 0.2
-_STILL_ENDING: Final = "the turn is still ending; Ctrl-C again ends the program at once"
+_STILL_ENDING: Final = "the turn is still ending; press Ctrl-C again to end the program at once"
 _NO: Final = "no"
 _NOBODY: Final = "no person can be asked"
-# Seconds in which an interrupted turn has usually ended.
+# Seconds within which an interrupted turn usually ends.
 _SOON: Final = 0.5
 # Maximum number of displayed characters of a question, and of each of its choices.
 _QUESTION_SIZE: Final = 4000
@@ -86,13 +87,13 @@ class ChatTurn:
             prompt: The prompt.
             options: The agent.
             session_id: The session; None: a new one.
-            model: The model to use; None: that of the options.
+            model: The model to use; None: the model from the options.
             thinking: Whether to display thinking.
 
         Raises:
             OSError: The output was closed.
 
-        Cancellation: safe; the run is ended in order.
+        Cancellation: safe; the run ends cleanly.
         """
         self._session_id = session_id
         try:
@@ -170,7 +171,7 @@ class ChatTurn:
             await self._ask_open()
 
     async def _ask_open(self) -> None:
-        # Ask the oldest question first; more may have arrived in the meantime.
+        # The oldest question is asked first. More questions may have arrived in the meantime.
         while True:
             questions = self._runtime.questions.pending()
             question = next((one for one in questions if one.id not in self._seen), None)
@@ -203,7 +204,7 @@ class ChatTurn:
             raise broken
         if answer is None:
             if not self._presses:
-                await self._ui.write(ChatMessage("note: the question is closed", "dim"))
+                await self._ui.write(ChatMessage("note: the question was closed", "dim"))
             return
         self._answer(question, answer)
 
@@ -229,23 +230,24 @@ class ChatTurn:
         try:
             self._runtime.questions.answer(question.id, answer)
         except QuestionClosed:
-            # The run ended while the user was typing; the end of the run is displayed.
+            # The run ended while the user was typing. The chat displays the end of the run.
             return
 
     async def _watch(self, question: Question, asking: trio.CancelScope) -> None:
-        # Polling suffices: a closed question need not be noticed at once.
+        # Polling suffices, because it does not matter if a closed question is noticed a little
+        # later.
         while any(one.id == question.id for one in self._runtime.questions.pending()):  # noqa: ASYNC110
             await trio.sleep(_LOOK_EVERY)
         asking.cancel("closed")
 
 
 def _is_permission(question: Question) -> bool:
-    # Check the tool's name, since a model can ask a question with any choices.
+    # Check the tool's name, because a model can ask a question with any choices.
     return question.tool_name != ASK_USER_QUESTION
 
 
 def _question_messages(question: Question) -> Sequence[ChatMessage]:
-    # Text of a model is truncated and marked, so that it cannot imitate the chat itself.
+    # Text from a model is truncated and marked, so that it cannot imitate the chat itself.
     if _is_permission(question):
         why = on_one_line(question.reason, _CHOICE_SIZE)
         heading = ChatMessage(on_one_line(question.prompt, _QUESTION_SIZE), "heading")

@@ -1,7 +1,7 @@
 """The files that the chat keeps for its user: the input history and the default store.
 
-They are below the user's state folder, and only the user can read them. The chat works without
-them if the folder cannot be written.
+They are in the user's state folder, and only the user can read them. If the folder is not writable,
+the chat works without these files.
 """
 
 import os

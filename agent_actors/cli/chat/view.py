@@ -59,8 +59,8 @@ class TurnView:
     """The display of one turn.
 
     Args:
-        thinking: True: show the model's thinking.
-        since: The time when the turn began, by the clock of `feed` and `live`.
+        thinking: True to show the model's thinking.
+        since: The time when the turn began, on the same clock as the times for `feed` and `live`.
     """
 
     thinking: bool
@@ -69,7 +69,7 @@ class TurnView:
     _answer: str = attrs.field(default="", init=False)
     _thought: str = attrs.field(default="", init=False)
     _thinks: bool = attrs.field(default=False, init=False)
-    # True if the current response was streamed. If hooks withhold it, it arrives complete.
+    # True if the current response was streamed. A response that hooks withhold arrives complete.
     _streamed: bool = attrs.field(default=False, init=False)
     _calls: dict[str, _Call] = attrs.field(factory=dict[str, _Call], init=False)
     _finished: list[RenderableType] = attrs.field(factory=list[RenderableType], init=False)
@@ -88,8 +88,8 @@ class TurnView:
                 self.flush()
                 self._calls[call_id] = _Call(call_text(name, event.input), now)
             case ToolProgress(tool_use_id=call_id, progress=progress) if call_id in self._calls:
-                told = next(iter(result_lines([progress], 1)))[1:-1]
-                self._calls[call_id] = attrs.evolve(self._calls[call_id], progress=told)
+                shown = next(iter(result_lines([progress], 1)))[1:-1]
+                self._calls[call_id] = attrs.evolve(self._calls[call_id], progress=shown)
             case ToolResult():
                 self._take_result(event)
             case AttemptRestarted(reason=reason):
@@ -106,12 +106,12 @@ class TurnView:
                 pass
 
     def note(self, text: str) -> None:
-        """Print a note, apart from the response."""
+        """Print a note, separate from the response."""
         self.flush()
         self._print("note", Text(f"note: {clean(text)}", style="dim"))
 
     def flush(self) -> None:
-        """Finish the live part of the response as it is."""
+        """Print the live part of the response as it is."""
         if self._thought:
             self._print_thought(self._thought)
             self._thought = ""
@@ -128,7 +128,7 @@ class TurnView:
         """Return the live part, to be drawn at the bottom.
 
         Args:
-            now: The time, by the clock of `feed`.
+            now: The current time, on the same clock as the times for `feed`.
             height: The number of available lines; the result may have a few more.
         """
         shown: list[RenderableType] = []
@@ -193,19 +193,19 @@ class TurnView:
             line.append(f"  {duration(result.duration)}", style="dim")
         self._print("tool", line)
         style = "red" if result.is_error else "dim"
-        told = "\n".join(result_lines(result.content, RESULT_LINES))
-        if told.strip():
-            self._finished.append(Padding(Text(told, style=style), (0, 0, 0, 2)))
+        text = "\n".join(result_lines(result.content, RESULT_LINES))
+        if text.strip():
+            self._finished.append(Padding(Text(text, style=style), (0, 0, 0, 2)))
 
     def _take_end(self, result: ResultEvent) -> None:
         self.flush()
         self._calls.clear()
         if result.stop_reason == StopReason.INTERRUPTED:
-            self.note("interrupted; finished parts are kept; Ctrl-C again leaves")
+            self.note("interrupted; finished parts are kept; press Ctrl-C again to leave")
         elif result.stop_reason != StopReason.COMPLETED:
             self.note(f"the response is incomplete: {result.stop_reason}")
-        told = f"{duration(result.duration)}, {usage_text(result.usage)}"
-        self._finished += [Text(), Text(told, style="dim"), Text()]
+        summary = f"{duration(result.duration)}, {usage_text(result.usage)}"
+        self._finished += [Text(), Text(summary, style="dim"), Text()]
 
     def _print_thought(self, text: str) -> None:
         self._print("thought", _thought(text))

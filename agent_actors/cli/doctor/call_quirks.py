@@ -1,7 +1,7 @@
 """Finds quirks of tool calls in the chunks of one response. Pure.
 
-It examines the fragments as they arrived. It groups fragments into calls only as far as it needs to
-see a quirk; `protocol/response/tool_call_fragments.py` does the real assembly.
+It examines the fragments as they arrived. It groups fragments into calls only as far as this is
+needed to see a quirk; `protocol/response/tool_call_fragments.py` does the real assembly.
 """
 
 import json
@@ -14,7 +14,7 @@ import attrs
 from agent_actors.cli.doctor.findings import Findings
 from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 
-# Ids that are counted anew in each response: `find:0`, `functions.find:0`, `call_0`.
+# Ids whose number restarts in each response: `find:0`, `functions.find:0`, `call_0`.
 _COUNTED_ID: Final = re.compile(r"(?:functions\.)?[\w-]+:\d+|call_\d{1,2}")
 _SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _DECODER: Final = json.JSONDecoder()
@@ -29,7 +29,7 @@ class _Call:
     name: str = ""
     arguments: str = ""
     fragments: int = 0
-    bare: bool = True  # no arguments so far, only empty values
+    bare: bool = True  # True if there were no arguments so far except empty values
 
 
 class CallWatch:
@@ -48,7 +48,7 @@ class CallWatch:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of the calls that have one."""
+        """The ids of the calls; calls without an id are left out."""
         return [call.id for call in self._calls if call.id]
 
     @property
@@ -88,7 +88,8 @@ class CallWatch:
         """End the response, and check the complete calls.
 
         Args:
-            cut_off: True if the response reports that it is incomplete. Its last call may be, too.
+            cut_off: True if the response reports that it is incomplete. Then its last call may be
+                incomplete, too.
         """
         places = [call.index for call in self._calls]
         counted = all(isinstance(place, int) and place >= 0 for place in places)
@@ -192,6 +193,6 @@ def _values_of(text: str) -> list[JsonValue] | None:
 
 
 def _objects_of(text: str) -> bool:
-    """Return whether a text consists of complete JSON objects only."""
+    """Return whether a text consists only of complete JSON objects."""
     values = _values_of(text.strip())
     return bool(values) and all(isinstance(value, dict) for value in values or ())

@@ -1,4 +1,4 @@
-"""Recording of the bytes and the timing of responses, in addition to the provider's result.
+"""Records the bytes and the timing of responses, in addition to the provider's result.
 
 An exchange keeps a copy of each response while the real provider reads it, so that the doctor
 measures and judges exactly the bytes that an agent would get.
@@ -14,13 +14,11 @@ from agent_actors.abc import ByteExchange, ByteSink, ExchangeStatistics, HttpReq
 from agent_actors.domain.model import ModelDelta, TextDelta, ThinkingDelta, ToolCallDelta
 
 MAX_KEPT: Final = 8 * 1024 * 1024
-"""Bytes of a response that are kept: enough for a long list of models, and bounded for endless
-streams.
-"""
+"""Maximum number of bytes to keep of a response: enough for a long list of models."""
 
 _LAST_WORDS: Final = (b"[DONE]", b"message_stop")
 _TAIL: Final = 512
-"""Bytes at the end in which the end marker is searched."""
+"""Number of bytes at the end of a body in which to search for the end marker."""
 
 
 @attrs.define(eq=False)
@@ -40,7 +38,7 @@ class Capture:
     reads: int = 0
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
-        """Record the head of the response."""
+        """Record the status and the headers of the response."""
         self.status = status
         self.headers = dict(headers)
 
@@ -65,7 +63,7 @@ class CapturingExchange:
         self.last: Capture | None = None
 
     async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
-        """Send the request; like `ByteExchange.exchange`."""
+        """Send the request, as `ByteExchange.exchange` does."""
         self.last = Capture()
         await self._exchange.exchange(request, _Copied(sink, self.last))
 
@@ -129,8 +127,8 @@ class _Copied:
 
     @property
     def done(self) -> bool:
-        # The reader may be done before the end of the stream. The doctor needs to see the end, so
-        # it continues to the end marker.
+        # The reader may be done before the end of the stream. The doctor must see the end, so it
+        # continues to read up to the end marker.
         end_marked = any(word in self._capture.body[-_TAIL:] for word in _LAST_WORDS)
         return (self._sink.done and end_marked) or len(self._capture.body) >= MAX_KEPT
 
@@ -168,7 +166,7 @@ class Stopwatch:
     """A `ModelSink` that measures when deltas arrive.
 
     Attributes:
-        started: The time when the stopwatch was made.
+        started: The time when the stopwatch was created.
         first: The time of the first delta; None before it.
         last: The time of the last delta.
         pieces: The number of deltas.

@@ -10,13 +10,13 @@ import attrs
 
 QUIRKS: Final[Mapping[int, str]] = {
     1: "calls have no index",
-    2: "several calls have one index",
+    2: "several calls share an index",
     3: "an index is -1",
-    4: "indexes of calls do not count from 0",
+    4: "indexes of calls do not count up from 0",
     5: "the parts of a response have different choice indexes",
-    6: "the fragments of one call differ in their index",
-    7: "later fragments of a call have an empty id",
-    8: "later fragments of a call have an empty id and an empty name",
+    6: "the fragments of one call have different indexes",
+    7: "later fragments of a call contain an empty id",
+    8: "later fragments of a call contain an empty id and an empty name",
     9: "absent fields are sent as null",
     10: "tool_calls is null if there is no call",
     11: "calls have no id",
@@ -28,14 +28,14 @@ QUIRKS: Final[Mapping[int, str]] = {
     17: "arguments are encoded twice",
     18: "a call without parameters has no arguments",
     19: "an empty object comes before the arguments",
-    20: "the first fragment of a call has arguments already",
+    20: "the first fragment of a call already contains arguments",
     21: "a call is sent complete, in one fragment",
     22: "ids of calls are not unique across responses",
-    23: "ids of calls have nine letters and digits",
+    23: "ids of calls consist of nine letters and digits",
     24: "control tokens leak into a tool's name",
     25: "calls are written into the text",
-    26: "arguments lost a quotation mark",
-    27: "a response with calls ends with the reason stop",
+    26: "arguments lack a quotation mark",
+    27: "the finish reason of a response with calls is stop",
     28: "a truncated call looks complete",
     29: "the finish reason is an empty string",
     30: "the finish reason is the string null, or absent",
@@ -50,10 +50,10 @@ QUIRKS: Final[Mapping[int, str]] = {
     39: "content is a list of parts",
     40: "an additional field must be sent back with the history",
     41: "text is repeated",
-    42: "comments or blank lines keep the connection alive",
+    42: "comments or blank lines are sent to keep the connection alive",
     43: "fields of the event stream have an unusual form",
-    44: "lines end in CR",
-    45: "an error is sent inside a response of status 200",
+    44: "lines end with CR",
+    45: "an error is sent inside a response with status 200",
     46: "an error is sent in a line that is not a field",
     47: "the body is a document instead of a stream",
     48: "a character is split between two deltas",
@@ -62,7 +62,7 @@ QUIRKS: Final[Mapping[int, str]] = {
 }
 
 _SHOWN: Final = 80
-"""Maximum number of characters of the data that showed a quirk: enough to recognise it."""
+"""Maximum number of characters to keep of the data that showed a quirk: enough to recognise it."""
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ class ObservedQuirk:
     Attributes:
         number: Its number.
         name: Its description.
-        seen: The beginning of the data that showed it.
+        seen: The beginning of the data that showed the quirk.
     """
 
     number: int

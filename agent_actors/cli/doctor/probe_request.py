@@ -1,7 +1,8 @@
 """One request to the examined endpoint, and its complete result.
 
-Each request uses the real provider over an exchange that keeps a copy, and has a time limit. If the
-endpoint rejects a request because of one of its fields, the request is repeated without that field.
+Each request uses the real provider over an exchange that keeps a copy of the response, and has a
+time limit. If the endpoint rejects a request because of one of its fields, the request is repeated
+without that field.
 """
 
 import re
@@ -40,13 +41,15 @@ if TYPE_CHECKING:
     from agent_actors.profiles.dialect import ChatDialect
 
 MAX_TOKENS: Final = 2048
-"""Tokens per response; a model that thinks first needs this many before it responds."""
+"""Token limit of each response; a model that thinks first needs this many tokens before it
+responds.
+"""
 
 TEMPERATURE: Final = 0.7
 """The temperature that agents send by default, to find out whether the endpoint rejects it."""
 
 _LONG_KEY: Final = 8
-"""Minimum length of a key that cannot be a part of an ordinary word."""
+"""Minimum length of a key that is too long to be part of an ordinary word."""
 
 _BAD_REQUEST: Final = frozenset({400, 422})
 
@@ -129,7 +132,7 @@ class EndpointProbe:
             if lesson.name in changed:  # the endpoint rejects both values, so no change helps
                 self.dialect, self.recommendations = before
                 break
-            # `refuses` lists several fields, and grows.
+            # `refuses` is a list of fields, so it may change several times.
             changed |= {lesson.name} - {"refuses"}
             self.learn(lesson)
             outcome = await self._ask(self._request(messages, tools, parallel), self._provider())
@@ -179,7 +182,7 @@ class EndpointProbe:
         raise self._late("first_token")
 
     def learn(self, recommendation: Recommendation) -> None:
-        """Apply this recommendation to all further requests."""
+        """Apply this recommendation to all subsequent requests."""
         self.dialect = apply_recommendation(recommendation, self.dialect)
         self.recommendations = [
             one for one in self.recommendations if one.name != recommendation.name
@@ -191,7 +194,7 @@ class EndpointProbe:
         if not key:
             return text
         found = re.escape(key)
-        # A short key may be a part of any word; a long key is a secret everywhere.
+        # A short key may be part of an ordinary word, so only complete words are removed.
         alone = found if len(key) >= _LONG_KEY else rf"(?<![^\W_]){found}(?![^\W_])"
         return re.sub(alone, REDACTED, text)
 
@@ -201,7 +204,7 @@ class EndpointProbe:
             return None
         lesson = recommend_after_refusal(failure.body_message, self.dialect)
         if lesson is not None and self.target.profile.protocol == "anthropic":
-            # Requests of this protocol depend on no other setting.
+            # No other setting affects the requests of this protocol.
             refused = set(apply_recommendation(lesson, self.dialect).refuses)
             return lesson if "temperature" in refused.difference(self.dialect.refuses) else None
         return lesson

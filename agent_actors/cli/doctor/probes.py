@@ -53,7 +53,7 @@ _SHOWN: Final = 300
 
 _MS: Final = 1000.0
 _INSTANT: Final = 0.1
-"""Seconds; all deltas of a faster response may arrive in one read without being buffered."""
+"""Seconds. All deltas of a faster response may arrive in one read, even without buffering."""
 
 
 class Examination:
@@ -95,7 +95,7 @@ class Examination:
             self._unreachable(error)
             return False
         except ProviderError as error:
-            # Another path may work; the check of the response will show it.
+            # Another path may work, which the check of the response will show.
             self._put("models", "note", f"not available: {error}")
             return True
         self._put("reachable", "works", f"HTTP {capture.status} from {self._probe.endpoint}")
@@ -119,7 +119,7 @@ class Examination:
         if text:
             self._put("answer", "works", text)
         else:
-            self._put("answer", "fails", f"no text; it ended with {answer.finish_reason!r}")
+            self._put("answer", "fails", f"no text; the finish reason is {answer.finish_reason!r}")
         self._put("streaming", *_judged_stream(outcome))
         self._put("usage", *_judged_usage(answer))
         self._put("reasoning", *_judged_reasoning(outcome, answer))
@@ -191,7 +191,7 @@ class Examination:
             self._put("wrong model", "note", f"not clearly rejected: {self._said(failure)}")
         else:
             self._put(
-                "wrong model", "note", "every name is accepted; a mistyped name is not noticed"
+                "wrong model", "note", "every name is accepted, so a mistyped name is not noticed"
             )
 
     async def _wrong_key(self) -> None:
@@ -255,16 +255,17 @@ def _judged_models(capture: Capture, model: str) -> tuple[Status, str]:
     body = bytes(capture.body)
     if not 200 <= capture.status < 300:
         detail = message_of_body(body[:_SHOWN])
-        return "note", f"no list: HTTP {capture.status} {detail}".strip()
+        return "note", f"no list of models: HTTP {capture.status} {detail}".strip()
     names = _names_in(body)
     if names is None:
         page = looks_like_html(body[:_SHOWN].decode("utf-8", "replace"))
-        return "note", f"no list: the body is {'a web page' if page else 'something else'}"
+        body_is = "a web page" if page else "something else"
+        return "note", f"no list of models: the body is {body_is}"
     if model in names:
-        return "works", f"{len(names)} listed, {model} among them"
+        return "works", f"{len(names)} models are listed, including {model}"
     near = difflib.get_close_matches(model, names, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
-    return "note", f"{len(names)} listed, {model} not among them{meant}"
+    return "note", f"{len(names)} models are listed, but not {model}{meant}"
 
 
 def _names_in(body: bytes) -> list[str] | None:
@@ -343,7 +344,7 @@ def _figures_of(outcome: ProbeResult, answer: ModelCompleted) -> Figures:
 
 
 def _rate(count: int, seconds: float) -> float | None:
-    # A very short span measures this program and not the endpoint.
+    # Over a very short time, the rate would measure this program and not the endpoint.
     if count < 1 or seconds < 0.001 or not math.isfinite(seconds):
         return None
     return round(count / seconds, 1)

@@ -1,4 +1,4 @@
-"""Recommended settings for an endpoint, from what it refused and from its quirks. Pure.
+"""Recommended settings for an endpoint, based on its rejections and its quirks. Pure.
 
 A recommendation is a field of a provider profile or an option of an agent, with a value and the
 reason for it.
@@ -24,7 +24,7 @@ _OTHER_FIELD: Final[Mapping[str, str]] = {
 _DISPENSABLE: Final = ("temperature", "parallel_tool_calls", "tool_choice", "top_p", "seed")
 _NINE: Final = re.compile(r"length of 9|9 characters|nine")
 _HARMONY: Final = re.compile(r"to=functions\.|<\|channel\|>")
-# Seconds to the first token above which a longer timeout is recommended.
+# If the first token takes longer than this many seconds, a longer timeout is recommended.
 _SLOW: Final = 60.0
 
 
@@ -46,7 +46,7 @@ class Recommendation:
 
 
 def recommend_after_refusal(message: str, dialect: ChatDialect) -> Recommendation | None:
-    """Return the setting to change after a refusal; None if the message does not name one."""
+    """Return the setting to change after a rejection; None if the message does not name one."""
     message = message.lower()
     current = dialect.max_tokens_field
     if _names(current, message):
@@ -66,7 +66,7 @@ def recommend_after_refusal(message: str, dialect: ChatDialect) -> Recommendatio
 
 
 def recommend_text_calls(text: str, dialect: ChatDialect) -> Recommendation | None:
-    """Return the setting for calls that are written as text; None if the dialect has it."""
+    """Return the setting for calls that are written as text; None if the dialect already has it."""
     kind: TextToolCalls = "harmony" if _HARMONY.search(text) else "tags"
     if dialect.text_tool_calls == kind:
         return None
@@ -76,7 +76,7 @@ def recommend_text_calls(text: str, dialect: ChatDialect) -> Recommendation | No
 def seen(
     numbers: Collection[int], dialect: ChatDialect, *, cumulative: bool
 ) -> list[Recommendation]:
-    """Return settings for observed quirks, in addition to those found by refusals."""
+    """Return settings for observed quirks, in addition to those found through rejections."""
     found: list[Recommendation] = []
     if cumulative and not dialect.cumulative:
         found.append(_profile("cumulative", True, "each delta repeats all text so far"))
@@ -85,18 +85,18 @@ def seen(
             _profile(
                 "short_call_ids",
                 True,
-                "its call ids have nine letters and digits; others may be rejected",
+                "its call ids have nine letters and digits, so it may reject others",
             )
         )
     return found
 
 
 def slow(first_token: float | None) -> list[Recommendation]:
-    """Return settings for an endpoint that needs this many seconds to its first token."""
+    """Return settings for an endpoint whose first token takes this many seconds."""
     if first_token is None or first_token < _SLOW:
         return []
     seconds = float(round(3 * first_token))
-    return [Recommendation("option", "first_token_timeout", seconds, "the first token is slow")]
+    return [Recommendation("option", "first_token_timeout", seconds, "the first token takes long")]
 
 
 def recommend_profile(
@@ -106,7 +106,8 @@ def recommend_profile(
     where = _place(base_url)
     for name, profile in profiles.items():
         if profile.base_url and _place(profile.base_url) == where:
-            return [Recommendation("option", "provider", name, "this endpoint has a profile")]
+            why = "there is a profile for this endpoint"
+            return [Recommendation("option", "provider", name, why)]
     return []
 
 

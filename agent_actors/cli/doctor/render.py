@@ -1,6 +1,6 @@
 """The display of a report: tables on a terminal, plain lines elsewhere. Drawn with rich.
 
-Text of an endpoint is displayed as text, never as markup, and without control characters.
+Text from an endpoint is displayed as text, never as markup, and without control characters.
 """
 
 from collections.abc import Callable, Iterator

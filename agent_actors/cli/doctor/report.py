@@ -13,7 +13,7 @@ from agent_actors.cli.doctor.findings import ObservedQuirk
 from agent_actors.cli.doctor.recommendations import Recommendation
 from agent_actors.domain.json import JsonObject, JsonValue
 
-# `note`: a feature works differently or is missing, and an agent does not need it.
+# `note`: a feature works differently or is missing, but an agent does not need it.
 Status: TypeAlias = Literal["works", "note", "fails", "untried"]
 
 NEEDED: Final = ("reachable", "answer", "tool call", "tool result")
@@ -115,7 +115,7 @@ class Report:
             "model": self.model,
             "usable": self.usable,
             "checks": [
-                {"name": c.name, "status": c.status, "needed": c.needed, "told": c.detail}
+                {"name": c.name, "status": c.status, "needed": c.needed, "detail": c.detail}
                 for c in self.checks
             ],
             "figures": attrs.asdict(self.figures),
@@ -130,7 +130,7 @@ class Report:
 
 
 def profile_text(report: Report) -> str:
-    """Return the table for a file of profiles; empty if the profile needs no settings."""
+    """Return the TOML table for a profile file; empty if the profile needs no settings."""
     fields = [
         recommendation
         for recommendation in report.recommendations

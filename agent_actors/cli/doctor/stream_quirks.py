@@ -1,7 +1,7 @@
 """Finds quirks in the bytes of one chat completions response. Pure.
 
-It parses the raw lines itself, since the decoder of the provider hides quirks. It skips what it
-cannot parse.
+It parses the raw lines itself, because the provider's decoder hides quirks. It skips what it cannot
+parse.
 """
 
 import json
@@ -21,7 +21,7 @@ _CALL_IN_TEXT: Final = re.compile(r"<tool_call>|\bto=functions\.|<\|channel\|>co
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _DONE: Final = "[DONE]"
 _JUNK: Final = object()
-"""Replaces a data line that is not JSON."""
+"""Placeholder for a data line that is not JSON."""
 
 _IN_DOCUMENTS: Final = frozenset({15, 16, 17, 18, 22, 23, 24, 25, 26, 28, 37, 38, 39, 40, 45, 50})
 """Quirks that a complete document can also have; all others exist only in a stream."""
@@ -30,7 +30,9 @@ _CUT_OFF: Final = frozenset({"length", "max_tokens", "model_length"})
 """Finish reasons of a response that reached its token limit."""
 
 _OFTEN: Final = 2
-"""How many texts must repeat the previous one; a single repetition may be chance."""
+"""The number of texts that must repeat the text before them; a single repetition may be a
+coincidence.
+"""
 
 
 @attrs.frozen
@@ -104,7 +106,7 @@ def _loaded(text: str) -> object:
 
 
 def _events(text: str, notes: Findings) -> Iterator[str]:
-    """Yield the data of each event, and note quirks of the lines."""
+    """Yield the data of each event, and record quirks of the lines."""
     if "\r" in text:
         notes.note(44, "CR LF" if "\r\n" in text else "CR")
     data: list[str] = []
@@ -166,7 +168,7 @@ class _Watch:
             self._chunk(chunk)
 
     def close(self, *, done: bool, ended: bool) -> None:
-        """End the response, and note quirks of its end."""
+        """End the response, and record quirks of its end."""
         notes = self._notes
         failed = 45 in notes or 46 in notes
         if ended and not (failed or (done and self._reasons)):
@@ -286,7 +288,7 @@ def _listed(value: object) -> list[object]:
 
 
 def _error_in(chunk: JsonObject) -> JsonValue:
-    """Return the error in a chunk, in a choice, or in the field of Groq; None if there is none."""
+    """Return the error in a chunk, in a choice, or in Groq's own field; None if there is none."""
     places = [chunk, *_objects(chunk.get("choices")), *_objects([chunk.get("x_groq")])]
     return next((place["error"] for place in places if place.get("error")), None)
 

@@ -1,1 +1,1 @@
-"""`agent-actors sessions`: what a store keeps, looked at, copied, taken back and checked."""
+"""`agent-actors sessions`: list, show, copy, rewind, check and repair the sessions of a store."""

@@ -1,6 +1,6 @@
 """The `sessions` commands and their options.
 
-This module defines names, help texts and defaults. The work of each command is in `commands.py`.
+This module defines names, help texts and defaults. The commands are implemented in `commands.py`.
 """
 
 from typing import Annotated, Final
@@ -39,7 +39,7 @@ async def list_sessions(
         where: List only sessions with this metadata, as key=value; may be repeated.
         order: Sort by the time of the first or the last record.
         limit: Maximum number of sessions.
-        after: Continue after the previous page; use the value in its last line.
+        after: Continue after the previous page; pass the value from its last line.
         json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.list_job(where, order, limit, after), as_json=json)
@@ -88,12 +88,12 @@ async def export(
     messages: _Flag = False,
     json: Annotated[_Flag, Parameter(show=False)] = False,
 ) -> int:
-    """Write the stored records of a session to stdout, as one line of JSON each.
+    """Write the stored records of a session to stdout, one line of JSON each.
 
     Args:
         session: Id of the session.
         store: Path of the store: a file, or a directory of plain files.
-        messages: Write the conversation instead, as OpenAI's chat completions.
+        messages: Write the conversation instead, in the format of OpenAI's chat completions.
         json: Has no effect; the output is always JSON.
     """
     return await work.run_job(store, work.export_job(session, messages=messages), as_json=json)
@@ -113,7 +113,7 @@ async def import_session(
     Args:
         file: Path of the file; - reads stdin.
         store: Path of the store: a file, or a directory of plain files; created if missing.
-        session: Id of the new session. By default that of the records, or a generated one.
+        session: Id of the new session. By default the id in the records, or a generated id.
         json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.import_job(file, session), as_json=json, make=True)
@@ -135,7 +135,7 @@ async def fork(
         session: Id of the existing session.
         store: Path of the store: a file, or a directory of plain files.
         at: Number of the last record to copy. By default all records are copied.
-        new: Id of the new session. By default it is generated.
+        new: Id of the new session. By default an id is generated.
         json: Print one JSON object and nothing else.
     """
     return await work.run_job(store, work.fork_job(session, at, new), as_json=json)
@@ -172,8 +172,8 @@ async def delete(*sessions: str, store: _Store = "", json: _Flag = False) -> int
 async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
     """Check that sessions are valid. The exit status is 1 if a session is not valid.
 
-    Each line is a problem: the session, the number of the record, its position in the file, and
-    the reason. Nothing is changed.
+    Each line describes a problem: the session, the number of the record, its position in the file,
+    and the reason. Nothing is changed.
 
     Args:
         sessions: Ids of the sessions. By default all sessions of the store are checked.
@@ -187,8 +187,8 @@ async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
 async def repair(session: str, /, *sessions: str, store: _Store = "", json: _Flag = False) -> int:
     """Repair the stored records of sessions that `check` reports as damaged, lost or repeated.
 
-    Every readable record stays in its place. A record that cannot be read is replaced by one that
-    keeps its bytes. The original log is kept in a file, whose name is printed.
+    Every readable record keeps its position. A record that cannot be read is replaced by one that
+    contains its bytes. The original log is kept in a file, whose name is printed.
 
     Args:
         session: Id of the session.

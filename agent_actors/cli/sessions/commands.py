@@ -1,6 +1,6 @@
 """The work of each `sessions` command: open the store, call `runtime.sessions`, write the result.
 
-A command that changes a session fails if another program uses the session.
+A command that changes a session fails if another program is using the session.
 """
 
 import json
@@ -34,9 +34,9 @@ from agent_actors.runtime.sessions.api import SessionAPI
 from agent_actors.stores.opening import open_store
 
 FROM_STDIN: Final = "-"
-# Sessions per page, when all sessions are listed.
+# Sessions per page when all sessions are listed.
 _PAGE: Final = 1000
-# Seconds between checks for new records of a session that another process may write.
+# Seconds between checks for new records that another process may have written.
 FOLLOW_EVERY: Final = 0.5
 
 Job: TypeAlias = Callable[["JobContext"], Awaitable[int]]
@@ -49,7 +49,7 @@ class JobContext:
     Attributes:
         sessions: The sessions of the store.
         out: The output.
-        as_json: True: write JSON.
+        as_json: True to write JSON.
     """
 
     sessions: SessionAPI
@@ -66,13 +66,13 @@ class JobContext:
 
 
 async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) -> int:
-    """Open the store of a command, and do its work.
+    """Open a command's store, and do the command's work.
 
     Args:
         store: The path.
         job: The work.
-        as_json: True: write JSON.
-        make: True: create the store if it does not exist.
+        as_json: True to write JSON.
+        make: True to create the store if it does not exist.
 
     Returns:
         The exit status.
@@ -80,7 +80,7 @@ async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) ->
 
     async def work() -> int:
         path = await _path_of(store, make=make)
-        # Reading must not delete sessions, however old they are.
+        # Reading must not delete any session, however old it is.
         opened = open_store(path, cleanup_period_days=math.inf)
         async with open_runtime(store=opened) as runtime:
             return await job(JobContext(runtime.sessions, Output(sys.stdout), as_json))
@@ -90,7 +90,7 @@ async def run_job(store: str, job: Job, *, as_json: bool, make: bool = False) ->
 
 async def _path_of(store: str, *, make: bool) -> str:
     if not store:
-        raise ConfigError("no store: pass --store PATH, or set AGENT_ACTORS_STORE")
+        raise ConfigError("no store was given; pass --store PATH, or set AGENT_ACTORS_STORE")
     if not make and not await trio.Path(store).exists():
         raise ConfigError(f"there is no store at {store}")
     return store
@@ -110,10 +110,10 @@ def list_job(where: Sequence[str], order: SessionOrder, limit: int, after: str |
 def _condition(text: str) -> tuple[str, JsonScalar]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ConfigError(f"--where takes key=value; got {text!r}")
+        raise ConfigError(f"--where requires key=value; got {text!r}")
     if nests_deeper(
         value, 0
-    ):  # lists and objects stay text, since listings compare single values only
+    ):  # lists and objects stay text, because listings compare only single values
         return key, value
     try:
         read = json.loads(value)
@@ -160,7 +160,7 @@ def tail_job(session_id: str, count: int, *, follow: bool) -> Job:
 
 
 def export_job(session_id: str, *, messages: bool) -> Job:
-    """Write a session as JSON lines of records, or as a list of OpenAI's messages."""
+    """Write a session as JSON lines of records, or as a list of messages in OpenAI's format."""
 
     async def job(context: JobContext) -> int:
         if messages:
@@ -174,7 +174,7 @@ def export_job(session_id: str, *, messages: bool) -> Job:
 
 
 def import_job(path: str, session_id: str | None) -> Job:
-    """Create a session from an exported file, of either form."""
+    """Create a session from an exported file in either format."""
 
     async def job(context: JobContext) -> int:
         if path == FROM_STDIN:

@@ -1,6 +1,7 @@
 """Sessions as text: a line per session in a listing, a line per record, and a page per session.
 
-Pure functions. Texts of models and callers may contain anything; in a line they are made one line.
+Pure functions. Texts from models and callers may contain line breaks and control characters; a
+listing shows each text on one line.
 """
 
 import json
@@ -39,13 +40,13 @@ from agent_actors.domain.events import (
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import Damage, SessionInfo, SessionPage, SessionSnapshot
 
-# Maximum number of characters of a record's content in a line.
+# Maximum number of characters of a record's content on its line.
 _SHOWN: Final = 100
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 
 def page_as_text(page: SessionPage) -> str:
-    """Render a listing: a line for each session, and the option that shows more."""
+    """Render a listing: a line for each session, and the option that lists the next page."""
     if not page.sessions:
         return "no sessions\n"
     width = max(len(visible(info.session_id)) for info in page.sessions)
@@ -106,7 +107,7 @@ def snapshot_as_text(info: SessionInfo, snapshot: SessionSnapshot) -> str:
 
 
 def snapshot_as_json(info: SessionInfo, snapshot: SessionSnapshot) -> JsonObject:
-    """Return a session as JSON, with its messages in the form of OpenAI's chat completions."""
+    """Return a session as JSON, with its messages in the format of OpenAI's chat completions."""
     usage = snapshot.usage
     return {
         **info_as_json(info),
@@ -147,12 +148,12 @@ def faults_as_text(faults: Mapping[str, Sequence[str]]) -> str:
 
 
 def damage_as_json(damage: Damage) -> JsonObject:
-    """Return damage of a stored log as JSON."""
+    """Return the damage in a stored log as JSON."""
     return {"seq": damage.seq, "offset": damage.offset, "reason": damage.reason}
 
 
 def repair_as_text(repair: LogRepair) -> str:
-    """Render the repairs of a session, one line each, and the place of the original log."""
+    """Render the repairs of a session, one line each, and the path of the original log."""
     name = visible(repair.session_id)
     if not repair.damage:
         return f"{name}: nothing to repair\n"

@@ -1,8 +1,9 @@
-"""Conformance checks of response parsers, and the catalogue of quirks of endpoints.
+"""Conformance checks for response parsers, and the catalogue of endpoint quirks.
 
-A turn must give the same blocks whatever quirks the endpoint has and however the body is split.
-`check_capture` checks a captured response, `check_turn` a response whose turn is known. `QUIRKS`
-holds the quirks of each protocol as values, which distort a clean response of `body_of`.
+A turn must produce the same blocks, regardless of the endpoint's quirks and of how the body is
+split. `check_capture` checks a captured response, and `check_turn` checks a response whose turn is
+known. `QUIRKS` holds the quirks of each protocol as values; a quirk distorts a clean response such
+as `body_of` renders.
 """
 
 from agent_actors.testing.conformance.bodies import body_of as body_of

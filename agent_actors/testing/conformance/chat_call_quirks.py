@@ -1,4 +1,4 @@
-"""The quirks of tool calls in chat completions, and the turns that endpoints can express with them.
+"""The quirks of tool calls in chat completions, and the turns that endpoints with them can send.
 
 `CALL_QUIRKS` holds them in the order in which they are applied: arguments, names, ids, the fields
 of later fragments, and last the index, which all other changes need to find a call.
@@ -25,7 +25,7 @@ from agent_actors.testing.conformance.quirks import (
 from agent_actors.testing.script import Call, Say, Step
 
 KNOWN_CALL_ID: Final = "call_before"
-"""The id of a call in an earlier turn of the session; checks parse every response with it."""
+"""The id of a call in an earlier turn; the checks parse every response as if this call existed."""
 
 _IDS: Final[frozenset[Hidden]] = frozenset({"ids"})
 _RAW: Final[frozenset[Hidden]] = frozenset({"raw"})
@@ -35,11 +35,11 @@ _SIGNATURE: Final[Mapping[str, JsonValue]] = {
 _ONE_BY_ONE: Final = "separate calls"
 
 
-# ---- turns that an endpoint can express ----
+# ---- turns that an endpoint can send ----
 
 
 def _distinct_names(steps: Steps) -> Steps:
-    """Return the steps with one call per tool, whose id is its name."""
+    """Return the steps with a different tool for each call, whose id is the tool's name."""
 
     def renamed(place: int, call: Call) -> Call:
         name = f"{call.name}_{place}"
@@ -86,7 +86,7 @@ _IN_TEXT: Final = (
     Quirk(
         name="calls_in_tags",
         number=25,
-        about="Calls are part of the text, between `<tool_call>` and `</tool_call>`.",
+        about="Calls are written into the text, between `<tool_call>` and `</tool_call>`.",
         change=_in_text(calls.tagged),
         shape=_without_marks,
         turns="separate calls, text without markers",
@@ -96,7 +96,7 @@ _IN_TEXT: Final = (
     Quirk(
         name="calls_in_harmony",
         number=25,
-        about="Calls are part of the text, in the format of gpt-oss.",
+        about="Calls are written into the text, in gpt-oss's format.",
         change=_in_text(calls.in_harmony),
         shape=_without_marks,
         turns="separate calls, text without markers",
@@ -137,13 +137,13 @@ _CALLS: Final = (
     Quirk(
         name="arguments_wrapped",
         number=17,
-        about="The arguments are encoded twice: a JSON string that holds JSON.",
+        about="The arguments are encoded twice, as a JSON string inside a JSON string.",
         change=calls.pieces(lambda text, _: [json.dumps(text)]),
     ),
     Quirk(
         name="arguments_again",
         number=15,
-        about="After their fragments, the complete arguments are sent again.",
+        about="The complete arguments are sent again after their fragments.",
         change=calls.pieces(lambda text, pieces: [*pieces, text]),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -151,7 +151,7 @@ _CALLS: Final = (
     Quirk(
         name="empty_object_first",
         number=19,
-        about="An empty object comes before the real arguments.",
+        about="An empty object is sent before the real arguments.",
         change=calls.pieces(lambda _, pieces: ["{}", *pieces]),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -159,7 +159,7 @@ _CALLS: Final = (
     Quirk(
         name="cut_short",
         number=28,
-        about="The token limit cuts off the arguments of the last call, and no field reports it.",
+        about="The token limit truncates the last call's arguments, but no field reports this.",
         change=calls.on_last_call(calls.cut_short),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -169,7 +169,7 @@ _CALLS: Final = (
     Quirk(
         name="quote_lost",
         number=26,
-        about="A value in the arguments of the last call has lost its quotation mark.",
+        about="A value in the arguments of the last call lacks its opening quotation mark.",
         change=calls.on_last_call(calls.without_quotes),
         shape=in_order,
         turns=_ONE_BY_ONE,
@@ -179,7 +179,7 @@ _CALLS: Final = (
     Quirk(
         name="head_with_arguments",
         number=20,
-        about="The first fragment of a call already has a part of the arguments.",
+        about="The first fragment of a call already contains part of the arguments.",
         change=calls.on_calls(calls.head_takes_first),
     ),
     Quirk(
@@ -223,45 +223,45 @@ _CALLS: Final = (
     Quirk(
         name="id_known",
         number=22,
-        about="The first call has the id of a call of an earlier turn.",
+        about="The id of the first call was already used in an earlier turn.",
         change=calls.renamed_first(KNOWN_CALL_ID),
         hides=_IDS,
     ),
     Quirk(
         name="short_ids",
         number=23,
-        about="Ids have nine letters and digits, and the endpoint accepts no others.",
+        about="Ids consist of nine letters and digits, and the endpoint rejects all other ids.",
         shape=_short_ids,
         dialect=ChatDialect(short_call_ids=True),
     ),
     Quirk(
         name="empty_id_later",
         number=7,
-        about="Later fragments of a call have a type and an empty id.",
+        about="Later fragments of a call contain a type and an empty id.",
         change=calls.later({"id": "", "type": "function"}),
     ),
     Quirk(
         name="empty_names_later",
         number=8,
-        about="Later fragments of a call have an empty id and an empty name.",
+        about="Later fragments of a call contain an empty id and an empty name.",
         change=calls.later({"id": ""}, name=""),
     ),
     Quirk(
         name="nulls_later",
         number=9,
-        about="Later fragments of a call have null for id, type and name.",
+        about="The id, type and name in later fragments of a call are null.",
         change=calls.later({"id": None, "type": None}, name=None),
     ),
     Quirk(
         name="head_repeated",
         number=12,
-        about="Every fragment has id, type and name, and an additional name outside its function.",
+        about="Every fragment contains id, type and name, and a second name outside its function.",
         change=calls.on_calls(calls.head_repeated),
     ),
     Quirk(
         name="extra_content",
         number=40,
-        about="A call has a field that must be sent back with it.",
+        about="A call contains an additional field that must be sent back with the call.",
         change=calls.heads(lambda head: {**head, **_SIGNATURE}),
         extra=_SIGNATURE,
     ),
@@ -277,14 +277,14 @@ _CALLS: Final = (
     Quirk(
         name="index_of_next",
         number=6,
-        about="Later fragments of a call have a different index than its first.",
+        about="The index of later fragments differs from that of the call's first fragment.",
         change=calls.on_calls(calls.index_of_next),
         shape=in_order,
         turns=_ONE_BY_ONE,
     ),
     Quirk(
         name="calls_in_one_list",
-        about="One delta has fragments of several calls.",
+        about="One delta contains fragments of several calls.",
         change=calls.calls_in_one_list,
     ),
     Quirk(
@@ -304,7 +304,7 @@ _INDEXES: Final = (
     Quirk(
         name="no_index",
         number=1,
-        about="Fragments of calls have no index.",
+        about="Call fragments have no index.",
         change=calls.on_fragments(calls.without_index),
         shape=in_order,
         turns=_ONE_BY_ONE,

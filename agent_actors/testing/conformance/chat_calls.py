@@ -1,9 +1,9 @@
-"""Changes of the tool calls in chat completion chunks, as endpoints make them.
+"""Functions that change the tool calls in chat completion chunks, as endpoints do.
 
 Pure functions of chunks, used by `quirks_chat`. They rely on the form of clean chunks. Each chunk
-has one choice with one delta. The first fragment of a call (its head) has the id and the name but
-no arguments. The index of every fragment is the call's position among the calls. Therefore a change
-of an index must be applied after every change that looks for a call.
+has one choice with one delta. The first fragment of a call (its head) contains the id and the name,
+but no arguments. The index of every fragment is the call's position among the calls. Therefore a
+change of an index must be applied after every change that looks for a call.
 """
 
 import json
@@ -24,7 +24,7 @@ def delta_of(chunk: JsonObject) -> JsonObject:
 
 
 def with_delta(chunk: JsonObject, delta: JsonValue) -> JsonObject:
-    """Return the chunk with another delta in its choice."""
+    """Return the chunk with this delta in its choice."""
     return with_choice(chunk, delta=delta)
 
 
@@ -51,7 +51,7 @@ def with_function(fragment: JsonObject, **fields: JsonValue) -> JsonObject:
 
 
 def on_fragments(change: Callable[[JsonObject], JsonObject]) -> Change:
-    """Make a change of each fragment, in any chunk."""
+    """Return a change that applies `change` to each fragment of every chunk."""
 
     def changed(event: JsonObject) -> JsonObject:
         delta = delta_of(event)
@@ -64,9 +64,9 @@ def on_fragments(change: Callable[[JsonObject], JsonObject]) -> Change:
 
 
 def on_calls(change: Callable[[Fragments], Fragments]) -> Change:
-    """Make a change of each call's fragments; they keep their places among other calls' fragments.
+    """Return a change that applies `change` to the fragments of each call.
 
-    Additional fragments follow the last one.
+    Fragments keep their positions among those of other calls. Additional ones follow the last one.
     """
 
     def changed(events: Events) -> Events:
@@ -94,7 +94,7 @@ def on_calls(change: Callable[[Fragments], Fragments]) -> Change:
 
 
 def on_last_call(change: Callable[[Fragments], Fragments]) -> Change:
-    """Make a change of the fragments of the last call only."""
+    """Return a change that applies `change` only to the fragments of the last call."""
 
     def changed(events: Events) -> Events:
         entries = [entry for event in events if (entry := entry_of(event)) is not None]
@@ -135,7 +135,7 @@ def text_of(found: Fragments) -> str:
 
 
 def with_pieces(found: Fragments, pieces: Iterable[JsonValue]) -> Fragments:
-    """Return the call with its arguments in these pieces."""
+    """Return the call with its arguments split into these pieces."""
     head = found[0]
     return [
         head,
@@ -144,7 +144,7 @@ def with_pieces(found: Fragments, pieces: Iterable[JsonValue]) -> Fragments:
 
 
 def pieces(change: Callable[[str, list[JsonValue]], Iterable[JsonValue]]) -> Change:
-    """Make a change of the pieces of each call's arguments; `change` gets their text, too."""
+    """Return a change that applies `change` to the text and the pieces of each call's arguments."""
     return on_calls(
         lambda found: with_pieces(found, change(text_of(found), pieces_of(found))),
     )
@@ -156,7 +156,7 @@ def loaded(text: str) -> JsonValue:
 
 
 def parameterless(**head: JsonValue) -> Change:
-    """Send calls with empty arguments as a head only, with these fields in its function."""
+    """Send a call without arguments as only a head, whose function has these fields."""
 
     def change(found: Fragments) -> Fragments:
         if text_of(found) != "{}":
@@ -208,7 +208,7 @@ def name_in_two(found: Fragments) -> Fragments:
     name = str(function_of(head)["name"])
     first, second = name[: len(name) // 2], name[len(name) // 2 :]
     if not first or first == second:
-        return found  # parsers take a repeated name for one name
+        return found  # parsers treat a repeated name as one name
     more: JsonObject = {"index": head["index"], "function": {"name": second}}
     return [with_function(head, name=first), more, *rest]
 
@@ -260,7 +260,7 @@ def later(fields: Mapping[str, JsonValue], **function: JsonValue) -> Change:
 
 
 def heads(change: Callable[[JsonObject], JsonObject]) -> Change:
-    """Make a change of each call's head."""
+    """Return a change that applies `change` to each call's head."""
     return on_calls(lambda found: [change(found[0]), *found[1:]])
 
 
@@ -318,9 +318,9 @@ def calls_in_one_list(events: Events) -> Events:
 
 
 def joined_calls(events: Events) -> Events:
-    """Send a call of the same tool as the previous call under its index, as a second object.
+    """Send a call as a second object in the arguments of the previous call, if both use one tool.
 
-    Only calls with different, non-empty arguments are joined; others could not be separated.
+    Only calls with different, non-empty arguments are joined; other calls could not be separated.
     """
     found: Events = []
     texts = _texts(events)

@@ -1,4 +1,6 @@
-"""Changes of chat completion streams, as endpoints make them: text, thinking, ends, usage, lines.
+"""Functions that change chat completion streams, as endpoints do.
+
+They change text, thinking, the end of the response, usage and lines.
 
 Pure functions of chunks or of frames, used by `quirks_chat`. A frame is the text of one event,
 including its blank line. The last frame is `data: [DONE]`, unless a quirk removes it.
@@ -30,7 +32,7 @@ THOUGHT: Final = "reasoning_content"
 
 
 def events_of(steps: Steps) -> Events:
-    """Return the chunks of a clean stream, with arguments apart from the head of each call."""
+    """Return the chunks of a clean stream, in which the head of each call has no arguments."""
     lines = body_of(steps, "chat").split(b"\n\n")[:-2]
     return heads_apart([cast(JsonObject, json.loads(line[6:])) for line in lines])
 
@@ -54,7 +56,7 @@ def document_of(steps: Steps) -> bytes:
 
 
 def on_prose(key: str, change: Callable[[str], Iterable[JsonObject]]) -> Change:
-    """Make a change of deltas with text under this key; `change` returns complete deltas."""
+    """Return a change that replaces deltas with text under this key by the deltas from `change`."""
 
     def changed(events: Events) -> Events:
         found: Events = []
@@ -71,14 +73,14 @@ def on_prose(key: str, change: Callable[[str], Iterable[JsonObject]]) -> Change:
 
 
 def cut(change: Callable[[str], Iterable[str]]) -> Change:
-    """Make a change that splits text and thinking into several pieces."""
+    """Return a change that splits text and thinking into several pieces."""
     texts = on_prose("content", lambda text: [{"content": one} for one in change(text)])
     thoughts = on_prose(THOUGHT, lambda text: [{THOUGHT: one} for one in change(text)])
     return lambda events: thoughts(texts(events))
 
 
 def halves(text: str) -> Iterator[str]:
-    """Split the text in the middle of each character that has two units in UTF-16."""
+    """Split the text inside each character that takes two UTF-16 code units."""
     units = text.encode("utf-16-le", "surrogatepass")
     piece = ""
     for at in range(0, len(units), 2):
@@ -108,13 +110,13 @@ def thought_in_parts(text: str) -> Iterable[JsonObject]:
 
 
 def thought_in_details(text: str) -> Iterable[JsonObject]:
-    """Return thinking as a detail in the format of OpenRouter."""
+    """Return thinking as an item of `reasoning_details`, in OpenRouter's format."""
     detail: JsonObject = {"type": "reasoning.text", "text": text, "index": 0}
     return ({"content": "", "reasoning_details": [detail]},)
 
 
 def cumulative(events: Events) -> Events:
-    """Repeat all text of the same kind so far in each delta."""
+    """Make each delta repeat all text of the same kind so far."""
     for key in ("content", THOUGHT):
         so_far: list[str] = []
 
@@ -135,7 +137,7 @@ def text_again(events: Events) -> Events:
 
 
 def message_beside(events: Events) -> Events:
-    """Add the message so far to each chunk."""
+    """Add the complete message so far to each chunk."""
     so_far = ""
     found: Events = []
     for event in events:
@@ -146,7 +148,7 @@ def message_beside(events: Events) -> Events:
 
 
 def text_beside_calls(events: Events) -> Events:
-    """Merge text or thinking right before a call into the delta of the call."""
+    """Merge text or thinking that directly precedes a call into the delta of the call."""
     found: Events = []
     for event in events:
         delta = delta_of(event)
@@ -181,11 +183,11 @@ def _plain_choice(events: Events) -> JsonObject:
     return next(event for event in events if event["choices"])
 
 
-# ---- how it ends ----
+# ---- the end of the response ----
 
 
 def place_of_end(events: Events) -> int:
-    """Return the position of the chunk with the finish reason, or the end without one."""
+    """Return the position of the chunk with the finish reason, or the end if there is none."""
     for place, event in enumerate(events):
         if event["choices"] and not delta_of(event):
             return place
@@ -200,7 +202,7 @@ def _reason_at(events: Events) -> JsonValue:
 
 
 def reason_becomes(word: str, *, only: str = "") -> Change:
-    """Replace the finish reason; with `only`, only if it is this reason."""
+    """Replace the finish reason; with `only`, replace only this reason."""
 
     def changed(events: Events) -> Events:
         at = place_of_end(events)
@@ -305,7 +307,7 @@ def counts_then_empty(events: Events) -> Events:
 
 
 def counts_in_groq(events: Events) -> Events:
-    """Send the token counts in the field of Groq."""
+    """Send the token counts in Groq's own field."""
     *others, last = events
     kept = {key: value for key, value in last.items() if key != "usage"}
     return [*others, {**kept, "x_groq": {"id": "r", "usage": _counts(events)}}]
@@ -353,7 +355,7 @@ def replaced(old: bytes, new: bytes) -> Write:
 
 
 def no_space(frames: Frames) -> Frames:
-    """Remove the blank after the name of each field."""
+    """Remove the space after the name of each field."""
     return [(b"\n" + one).replace(b"\ndata: ", b"\ndata:")[1:] for one in frames]
 
 
@@ -368,7 +370,7 @@ def no_done(frames: Frames) -> Frames:
 
 
 def spaced_done(frames: Frames) -> Frames:
-    """Put blanks around `[DONE]`."""
+    """Put spaces around `[DONE]`."""
     return [b"data:  [DONE] \n\n" if one == DONE else one for one in frames]
 
 

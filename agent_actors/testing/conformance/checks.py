@@ -1,7 +1,7 @@
-"""Conformance checks of response parsers: one turn gives the same blocks, however it is sent.
+"""Conformance checks for response parsers: a turn gives the same blocks, however it is sent.
 
 - `assembled` parses a body, and returns its blocks.
-- `check_turn` compares them with the turn that the endpoint sent.
+- `check_turn` compares the blocks with the turn that the endpoint sent.
 - `check_capture` needs no turn: it parses a captured body in one read, byte by byte, cut at every
   position and cut at random positions, and requires the same result every time.
 
@@ -70,19 +70,19 @@ ENDPOINT: Final = "captured"
 """The name of the endpoint in error messages."""
 
 EVERY_POSITION_BYTES: Final = 4096
-"""Bytes up to which a capture is cut at every position, which takes about a second."""
+"""A capture of at most this many bytes is cut at every position, which takes about a second."""
 
 RANDOM_SPLITS: Final = 50
-"""How many random splits of a capture are tried, in addition to the others."""
+"""The number of random splits of a capture to try, in addition to the others."""
 
 _CONTEXT: Final = 24
-"""Bytes that error messages show on each side of a cut."""
+"""The number of bytes that error messages show on each side of a cut."""
 
-# Of a random split.
+# Maximum number of cuts in a random split.
 _MAX_CUTS: Final = 16
 _DEFAULT_DIALECT: Final = ChatDialect()
 _REQUEST: Final = ModelRequest(Messages().user("Hello?"), ModelSettings("scripted"))
-# Every turn is parsed as if an earlier one had a call with this id.
+# Every turn is parsed as if an earlier turn contained a call with this id.
 _LATER_REQUEST: Final = attrs.evolve(_REQUEST, known_call_ids=frozenset({KNOWN_CALL_ID}))
 
 
@@ -92,8 +92,8 @@ class Reading:
 
     Attributes:
         blocks: The blocks of the response; none if it failed.
-        finish_reason: Why the response ended.
-        usage: The tokens that it used.
+        finish_reason: The reason why the response ended.
+        usage: The tokens that the response used.
         text: The text that was streamed.
         thinking: The thinking that was streamed.
         error: The name and the message of the error; empty if there was none.
@@ -119,7 +119,10 @@ def split_body(body: bytes, split: Iterable[int]) -> list[bytes]:
     """
     positions = sorted(set(split))
     if positions and not 0 <= positions[0] <= positions[-1] <= len(body):
-        raise ValueError(f"a body of {len(body)} bytes cannot be cut at {positions}")
+        raise ValueError(
+            f"a body of {len(body)} bytes cannot be cut at {positions}; "
+            "every position must be inside the body"
+        )
     return [body[start:end] for start, end in pairwise([0, *positions, len(body)])]
 
 
@@ -130,7 +133,7 @@ def read_body(
     dialect: ChatDialect | None = None,
     split: Iterable[int] = (),
 ) -> Reading:
-    """Parse a response, also one that fails.
+    """Parse a response; a failed response gives a result with an error.
 
     Args:
         body: The body of a response with status 200.
@@ -187,8 +190,8 @@ def check_turn(
         split: The positions where the body is cut, in bytes from its beginning.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
         dialect: The dialect of the endpoint; for `chat` only. None: the dialect for the quirks.
-        quirks: Names of quirks: what they hide is not compared, and the error or the invalid call
-            that they cause is required.
+        quirks: Names of the quirks of the response. Information that they hide is not compared. The
+            error or the invalid call that they cause is required.
 
     Raises:
         AssertionError: The response differs from the turn; the message shows the fewest of these
@@ -227,17 +230,17 @@ def check_capture(
 ) -> Reading:
     """Parse a captured response under many splits, and check that the result is always the same.
 
-    The body is parsed in one read, byte by byte, cut in two at every position (of a body of more
-    than `EVERY_POSITION_BYTES`: at that many positions, evenly spaced), and cut at random
-    positions. Blocks, finish reason, usage and streamed text must be equal, or the error must be.
-    The text that was streamed before an error may differ.
+    The body is parsed in one read, byte by byte, cut in two at every position, and cut at random
+    positions. A body of more than `EVERY_POSITION_BYTES` is cut in two at only that many positions,
+    evenly spaced. Blocks, finish reason, usage and streamed text must always be equal. If parsing
+    fails, the error must always be equal; the text that was streamed before it may differ.
 
     Args:
         body: The body of a response with status 200, as it was received.
         protocol: `chat` for chat completions, `messages` for Anthropic's.
         dialect: The dialect of the endpoint; for `chat` only.
-        random_splits: How many random splits to try.
-        seed: The seed of the random splits.
+        random_splits: The number of random splits to try.
+        seed: The seed for the random splits.
 
     Returns:
         The result of parsing. Check it: this function cannot detect a response that is always
@@ -323,13 +326,13 @@ class _Expected:
     ids: tuple[str | None, ...]
 
     def difference(self, reading: Reading) -> str:
-        """Describe how a result differs; empty if it does not."""
+        """Describe how a result differs; empty if it does not differ."""
         if self.traits.outcome == "error":
             return self._error_difference(reading)
         if not self.blocks and "reason" in self.traits.hides:
-            return ""  # an empty response without an end may be an error, or empty
+            return ""  # parsers may treat an empty response without an end as an error
         if reading.error:
-            return f"it failed: {reading.error}"
+            return f"parsing failed: {reading.error}"
         blocks = [_comparable(block, self.traits.hides) for block in reading.blocks]
         pairs: list[tuple[str, object, object]] = [
             ("blocks", self.blocks, blocks),
@@ -347,7 +350,7 @@ class _Expected:
         if "ProviderInBandError" not in reading.error or ERROR_MESSAGE not in reading.error:
             return f"expected the endpoint's error, got {reading.error or reading!r}"
         if not (self.text.startswith(reading.text) and self.thinking.startswith(reading.thinking)):
-            return f"the text before the error is not in the turn: {reading!r}"
+            return f"the text or thinking before the error differs from the turn: {reading!r}"
         return ""
 
     def _id_difference(self, blocks: Iterable[AssistantBlock]) -> str:
@@ -393,7 +396,7 @@ def _expected(turn: Turn, protocol: Protocol, traits: Traits) -> _Expected:
 def _joined(blocks: Iterable[AssistantBlock]) -> list[AssistantBlock]:
     """Return the blocks as chat completions send them.
 
-    Thinking has no signatures there, and adjacent thinking blocks are one.
+    That protocol has no signatures for thinking, and adjacent thinking blocks are merged.
     """
     joined: list[AssistantBlock] = []
     for block in blocks:
@@ -445,7 +448,7 @@ def _splits(size: int, random_splits: int, seed: int) -> Iterator[Sequence[int]]
 
 
 def _fewest(positions: Sequence[int], fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
-    """Remove positions as long as the check fails: halves first, then one by one."""
+    """Remove cuts as long as the check still fails: first in halves, then one by one."""
     fewest = list(positions)
     size = len(fewest)
     while size:

@@ -1,4 +1,4 @@
-"""Changes of the events and lines of Anthropic's Messages, as endpoints make them.
+"""Functions that change the events and lines of Anthropic's Messages API, as endpoints do.
 
 Pure functions of events or of frames, used by `quirks_messages`. A frame is the text of one event,
 including its blank line.
@@ -75,7 +75,7 @@ def without_types(frames: Frames) -> Frames:
 
 
 def no_space(frames: Frames) -> Frames:
-    """Remove the blank after the name of each field."""
+    """Remove the space after the name of each field."""
     return [
         (b"\n" + one).replace(b"\ndata: ", b"\ndata:").replace(b"\nevent: ", b"\nevent:")[1:]
         for one in frames
@@ -91,22 +91,22 @@ def no_last_blank_line(frames: Frames) -> Frames:
 
 
 def each(change: Callable[[JsonObject], Iterable[JsonObject]]) -> Change:
-    """Make a change of each event into any number of events."""
+    """Return a change that replaces each event by the events from `change`."""
     return lambda events: [new for event in events for new in change(event)]
 
 
 def of_type(kind: str, change: Callable[[JsonObject], Iterable[JsonObject]]) -> Change:
-    """Make a change of the events of one type."""
+    """Return a change that replaces each event of one type by the events from `change`."""
     return each(lambda event: change(event) if event["type"] == kind else (event,))
 
 
 def without(kind: str) -> Change:
-    """Make a change that removes the events of this type."""
+    """Return a change that removes the events of this type."""
     return of_type(kind, lambda _: ())
 
 
 def twice(kind: str) -> Change:
-    """Make a change that repeats each event of this type."""
+    """Return a change that repeats each event of this type."""
     return of_type(kind, lambda event: (event, event))
 
 
@@ -126,7 +126,7 @@ def _text_of(event: JsonObject) -> tuple[str, str] | None:
 
 
 def cut(pieces: Callable[[str], Iterable[str]]) -> Change:
-    """Make a change that splits deltas with text into several."""
+    """Return a change that splits each delta with text into several."""
 
     def change(event: JsonObject) -> Iterable[JsonObject]:
         found = _text_of(event)
@@ -139,7 +139,7 @@ def cut(pieces: Callable[[str], Iterable[str]]) -> Change:
 
 
 def halves(text: str) -> Iterator[str]:
-    """Split the text in the middle of each character that has two units in UTF-16."""
+    """Split the text inside each character that takes two UTF-16 code units."""
     units = text.encode("utf-16-le", "surrogatepass")
     piece = ""
     for at in range(0, len(units), 2):
@@ -224,7 +224,7 @@ def no_prose_start(event: JsonObject) -> Iterable[JsonObject]:
 
 
 def nulls(event: JsonObject) -> Iterable[JsonObject]:
-    """Return the event with null in optional fields."""
+    """Return the event with additional optional fields that are null."""
     if event["type"] == "content_block_start":
         event = with_fields(event, "content_block", citations=None, caller=None)
     elif event["type"] == "content_block_delta":
@@ -243,7 +243,7 @@ def reason(words: Mapping[str, str]) -> Change:
 
 
 def state_at_start(events: Events) -> Events:
-    """Send the fields of the message's end in its start event as well."""
+    """Send the fields from the end of the message in its start event as well."""
     ends = [cast(JsonObject, one["delta"]) for one in events if one["type"] == "message_delta"]
     return of_type("message_start", lambda one: (with_fields(one, "message", **ends[0]),))(events)
 

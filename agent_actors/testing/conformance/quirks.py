@@ -1,15 +1,16 @@
-"""Quirks of endpoints as values, and how a response is rendered with them.
+"""Quirks of endpoints as values, and the rendering of a response with quirks.
 
 `Quirk` and `QuirkBook` are independent of the protocol. The books of the two protocols are in
 `quirks_chat` and `quirks_messages`, with the clean events and the functions that change them.
 
-A turn is rendered in these steps. Each quirk changes the turn to the nearest one that it can
-express (`shape`). The clean events of that turn are made. Each quirk changes the events (`change`),
-and then their text (`write`). Quirks are applied in the order of the book, so a set of quirks has
-one meaning.
+A turn is rendered in these steps. First, each quirk changes the turn to the nearest one that an
+endpoint with the quirk can send (`shape`). Then the clean events of that turn are created. Each
+quirk changes the events (`change`), and then their text (`write`). Quirks are applied in the order
+of the book, so the result for a set of quirks does not depend on the order of their names.
 
-A parser must find the blocks of the turn, except what a quirk hides on purpose (`hides`), or the
-error or the invalid call that a quirk causes (`outcome`). `conformance/checks.py` checks that.
+A parser must find the blocks of the turn, except what a quirk hides on purpose (`hides`), or it
+must report the error or the invalid call that a quirk causes (`outcome`). `conformance/checks.py`
+checks this.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ Steps: TypeAlias = tuple[Step, ...]
 Outcome: TypeAlias = Literal["same", "error", "fault"]
 
 # Parts of a turn that a response with a quirk does not contain: the ids of calls, the usage, the
-# finish reason, or the original text of arguments (their value is always compared).
+# finish reason, or the original text of arguments (the parsed arguments are always compared).
 Hidden: TypeAlias = Literal["ids", "usage", "reason", "raw"]
 
 ERROR_MESSAGE: Final = "the model gave up"
@@ -62,12 +63,12 @@ class Quirk:
 
     Attributes:
         name: The name, unique in its book.
-        about: A sentence about what the endpoint does.
+        about: A sentence that describes the endpoint's behaviour.
         number: Its number in the catalogue of observed quirks; 0: a variation of an observed one.
         change: Changes the events of a stream.
         write: Changes the text of the events, one event per frame.
-        shape: Changes a turn to the nearest one that the endpoint can express.
-        turns: A description of those turns; empty: all turns.
+        shape: Changes a turn to the nearest one that the endpoint can send.
+        turns: A description of the turns that the endpoint can send; empty: all turns.
         hides: Parts of the turn that the response does not contain.
         outcome: The result of parsing the response.
         extra: Additional fields that the block of each call keeps, to be sent back.
@@ -91,11 +92,11 @@ class Quirk:
 
 @attrs.frozen
 class Traits:
-    """Expectations for a parser of a response with a set of quirks.
+    """The results that are expected when a response with a set of quirks is parsed.
 
     Attributes:
         hides: Parts of the turn that the response does not contain.
-        outcome: The result of parsing it.
+        outcome: The result of parsing the response.
         extra: Additional fields that the block of each call keeps, to be sent back.
         dialect: The dialect that the parser needs; None: the default.
     """
@@ -111,11 +112,11 @@ class DistortedTurn:
     """A turn as an endpoint with quirks sends it.
 
     Attributes:
-        turn: The turn, changed to what the quirks can express.
+        turn: The turn, changed to what the endpoint can send.
         quirks: The names of the quirks.
         body: The body of the response.
         protocol: The protocol of the response.
-        traits: Expectations for a parser.
+        traits: The expected results of parsing the response.
     """
 
     turn: Steps
@@ -127,7 +128,7 @@ class DistortedTurn:
 
 @attrs.frozen
 class Exclusion:
-    """Quirks that cannot be combined, since the turn would be lost or contradictory.
+    """Quirks that cannot be combined, because the turn would be lost or contradictory.
 
     Attributes:
         reason: The reason.
@@ -151,13 +152,13 @@ def one_of(reason: str, names: Iterable[str]) -> Exclusion:
 
 
 def apart(reason: str, these: Iterable[str], those: Iterable[str]) -> Exclusion:
-    """Exclude the quirks of one group with those of the other."""
+    """Exclude every combination of a quirk from one group with a quirk from the other."""
     return Exclusion(reason, (tuple(these), tuple(those)))
 
 
 @attrs.frozen
 class QuirkBook:
-    """The quirks of one protocol, and which of them exclude each other.
+    """The quirks of one protocol, and the combinations that are excluded.
 
     Attributes:
         protocol: The protocol.
@@ -218,7 +219,7 @@ class QuirkBook:
         return DistortedTurn(steps, names, body, self.protocol, _traits_of(chosen))
 
     def traits(self, names: Iterable[str]) -> Traits:
-        """Return the expectations for a parser of a response with these quirks.
+        """Return the expected results of parsing a response with these quirks.
 
         Raises:
             ValueError: A quirk is unknown, or a pair of them is excluded.
@@ -228,7 +229,7 @@ class QuirkBook:
     def _chosen(self, names: frozenset[str]) -> list[Quirk]:
         if unknown := names - self.quirks.keys():
             raise ValueError(
-                f"unknown quirks {sorted(unknown)}; expected some of {sorted(self.quirks)}"
+                f"unknown quirks {sorted(unknown)}; known quirks: {sorted(self.quirks)}"
             )
         for pair, reason in self.excluded.items():
             if pair <= names:
@@ -257,12 +258,12 @@ def book_of(quirks: Iterable[Quirk]) -> Mapping[str, Quirk]:
     named: dict[str, Quirk] = {}
     for quirk in quirks:
         if quirk.name in named:
-            raise ValueError(f"two quirks have the name {quirk.name!r}")
+            raise ValueError(f"two quirks have the name {quirk.name!r}; names must be unique")
         named[quirk.name] = quirk
     return MappingProxyType(named)
 
 
-# ---- turns that an endpoint can express ----
+# ---- turns that an endpoint can send ----
 
 
 def in_order(steps: Steps) -> Steps:
@@ -274,7 +275,7 @@ def in_order(steps: Steps) -> Steps:
 
 
 def map_calls(steps: Steps, change: Callable[[int, Call], Call]) -> Steps:
-    """Return the steps with each call changed; `change` gets the index of the call, too."""
+    """Return the steps with each call changed; `change` also gets the index of the call."""
     index = 0
     changed: list[Step] = []
     for step in steps:
@@ -293,7 +294,7 @@ def map_calls(steps: Steps, change: Callable[[int, Call], Call]) -> Steps:
 def without_calls(steps: Steps) -> Steps:
     """Return the steps without calls, and thinking without signatures.
 
-    Neither survives a stream in which something may be lost.
+    A stream that loses data may lose calls and signatures, so they could not be compared.
     """
     kept = (step for step in steps if not isinstance(step, Call | Interleave))
     return tuple(

@@ -1,4 +1,4 @@
-"""The quirks of endpoints that speak OpenAI's chat completions, in any combination.
+"""The quirks of endpoints that use OpenAI's chat completions, in any combination.
 
 `CHAT_QUIRKS` holds each quirk with its number in the catalogue of observed quirks, in the order in
 which they are applied: calls, text, ends, usage, and last the lines of the stream. The functions
@@ -41,13 +41,13 @@ def _choice_error() -> JsonObject:
 
 
 def _as_document(steps: Steps) -> Steps:
-    """Return thinking, then text, then calls, the only order that a document has."""
+    """Return thinking, then text, then calls: a document can have no other order."""
     ranks: dict[type, int] = {Think: 0, Say: 1, Call: 2, Interleave: 2}
     return tuple(sorted(in_order(steps), key=lambda step: ranks.get(type(step), 3)))
 
 
 def _no_repeats(steps: Steps) -> Steps:
-    """Remove pieces of text or thinking that begin with all the text of their kind so far."""
+    """Remove pieces of text or thinking that begin with all previous text of the same kind."""
     so_far: dict[type, str] = {Say: "", Think: ""}
     found: list[Step] = []
     for step in steps:
@@ -67,7 +67,7 @@ def _no_repeats(steps: Steps) -> Steps:
 _PROSE: Final = (
     Quirk(
         name="small_pieces",
-        about="Each delta has one character of the text.",
+        about="Each delta contains one character of the text.",
         change=stream.cut(stream.letters),
     ),
     Quirk(
@@ -78,13 +78,13 @@ _PROSE: Final = (
     ),
     Quirk(
         name="empty_pieces",
-        about="Some deltas have an empty text.",
+        about="The text in some deltas is empty.",
         change=stream.cut(lambda text: ["", text, ""]),
     ),
     Quirk(
         name="message_beside",
         number=41,
-        about="Each chunk also has the message so far.",
+        about="Each chunk also contains the complete message so far.",
         change=stream.message_beside,
     ),
     Quirk(
@@ -112,7 +112,7 @@ _PROSE: Final = (
     Quirk(
         name="reasoning",
         number=37,
-        about="Thinking is sent as `reasoning`, together with an empty content.",
+        about="Thinking is sent as `reasoning`, together with empty content.",
         change=stream.on_prose(stream.THOUGHT, lambda text: ({"reasoning": text, "content": ""},)),
     ),
     Quirk(
@@ -125,13 +125,13 @@ _PROSE: Final = (
     ),
     Quirk(
         name="reasoning_details",
-        about="Thinking is sent as `reasoning_details` only.",
+        about="Thinking is sent only as `reasoning_details`.",
         change=stream.on_prose(stream.THOUGHT, stream.thought_in_details),
     ),
     Quirk(
         name="reasoning_object",
         number=38,
-        about="Thinking is an object with a text.",
+        about="Thinking is an object that contains the text.",
         change=stream.on_prose(
             stream.THOUGHT, lambda text: ({"reasoning_content": {"text": text}},)
         ),
@@ -145,7 +145,7 @@ _PROSE: Final = (
     Quirk(
         name="null_tool_calls",
         number=10,
-        about="In deltas without a call, the calls are null.",
+        about="In deltas without a call, `tool_calls` is null.",
         change=stream.on_deltas(tool_calls=None),
     ),
     Quirk(
@@ -157,13 +157,13 @@ _PROSE: Final = (
     Quirk(
         name="text_beside_calls",
         number=49,
-        about="One delta has both text and a call.",
+        about="One delta contains both text and a call.",
         change=stream.text_beside_calls,
     ),
     Quirk(
         name="tools_in_choice_one",
         number=5,
-        about="Calls are in a choice with a different index than the text.",
+        about="Calls are sent in a choice whose index differs from that of the text.",
         change=stream.tools_in_choice_one,
     ),
 )
@@ -191,13 +191,13 @@ _ENDS: Final = (
     Quirk(
         name="reason_absent",
         number=30,
-        about="Before the end, chunks have no field for the finish reason.",
+        about="Before the end, chunks do not contain a field for the finish reason.",
         change=stream.no_reason_between,
     ),
     Quirk(
         name="reason_early",
         number=31,
-        about="The first chunk already has the finish reason.",
+        about="The finish reason is already sent in the first chunk.",
         change=stream.reason_early,
     ),
     Quirk(
@@ -209,26 +209,26 @@ _ENDS: Final = (
     Quirk(
         name="reason_with_last",
         number=31,
-        about="The last chunk with content has the finish reason.",
+        about="The finish reason is sent in the last chunk with content.",
         change=stream.reason_with_last,
     ),
     Quirk(
         name="no_reason",
         number=32,
-        about="No chunk has a finish reason.",
+        about="The finish reason is never sent.",
         change=stream.no_reason,
         hides=_REASON,
     ),
     Quirk(
         name="no_usage",
-        about="No token counts are sent.",
+        about="Token counts are never sent.",
         change=stream.without_counts,
         hides=_USAGE,
     ),
     Quirk(
         name="usage_everywhere",
         number=35,
-        about="Every chunk has token counts.",
+        about="Every chunk contains token counts.",
         change=stream.counts_everywhere,
     ),
     Quirk(
@@ -239,13 +239,13 @@ _ENDS: Final = (
     ),
     Quirk(
         name="usage_in_x_groq",
-        about="The last chunk has the token counts in `x_groq`.",
+        about="The token counts are sent in the field `x_groq` of the last chunk.",
         change=stream.counts_in_groq,
     ),
     Quirk(
         name="usage_in_choice",
         number=36,
-        about="The last choice has the token counts.",
+        about="The token counts are sent in the last choice.",
         change=stream.counts_in_choice,
     ),
 )
@@ -254,7 +254,7 @@ _BESIDE: Final = (
     Quirk(
         name="filter_first",
         number=33,
-        about="The first chunk has no choices, but the results of a content filter.",
+        about="The first chunk contains the results of a content filter instead of choices.",
         change=stream.first(
             {"id": "", "choices": [], "created": 0, "model": "", "prompt_filter_results": []}
         ),
@@ -262,13 +262,13 @@ _BESIDE: Final = (
     Quirk(
         name="null_deltas",
         number=34,
-        about="Some additional chunks have a null delta.",
+        about="The stream also contains chunks with a null delta.",
         change=stream.between({"index": 0, "delta": None}),
     ),
     Quirk(
         name="no_deltas",
         number=34,
-        about="Some additional chunks have a choice without a delta.",
+        about="The stream also contains chunks whose choice has no delta.",
         change=stream.between({"index": 0, "finish_reason": None}),
     ),
     Quirk(
@@ -286,21 +286,21 @@ _BESIDE: Final = (
     ),
     Quirk(
         name="chunks_in_arrays",
-        about="The data of each event is an array of one chunk.",
+        about="The data of each event is an array that contains one chunk.",
         write=stream.in_arrays,
     ),
     Quirk(
         name="null_lines",
         number=34,
-        about="Some additional chunks are null.",
+        about="The stream also contains chunks that are null.",
         write=stream.before_each(b"data: null\n\n"),
     ),
     Quirk(
         name="junk_lines",
-        about="Some additional data lines are not valid JSON.",
+        about="The stream also contains data lines that are not valid JSON.",
         write=stream.before_each(b"data: {no json\n\n"),
         shape=without_calls,
-        turns="without calls, which could be incomplete, and without signatures",
+        turns="turns without calls (which could be incomplete) and without signatures",
     ),
     Quirk(
         name="event_names",
@@ -310,7 +310,7 @@ _BESIDE: Final = (
     ),
     Quirk(
         name="spaced_done",
-        about="There are blanks around `[DONE]`.",
+        about="`[DONE]` is surrounded by spaces.",
         write=stream.spaced_done,
     ),
 )
@@ -319,21 +319,21 @@ _ERRORS: Final = (
     Quirk(
         name="error_chunk",
         number=45,
-        about="The stream ends with a chunk that is an error.",
+        about="The stream ends with a chunk that contains an error.",
         change=stream.ends_with_error(_ERROR),
         outcome="error",
     ),
     Quirk(
         name="error_in_choice",
         number=45,
-        about="The stream ends with a choice that has an error and the finish reason `error`.",
+        about="The stream ends with a choice that contains an error and the finish reason `error`.",
         change=stream.ends_with_error(_choice_error()),
         outcome="error",
     ),
     Quirk(
         name="error_in_x_groq",
         number=45,
-        about="The stream ends with a chunk whose `x_groq` has the reason why it stopped early.",
+        about="The stream ends with a chunk whose `x_groq` contains an error.",
         change=stream.ends_with_error(
             {"id": "x", "choices": [], "x_groq": {"id": "r", "error": ERROR_MESSAGE}}
         ),
@@ -342,7 +342,7 @@ _ERRORS: Final = (
     Quirk(
         name="error_beside_choices",
         number=45,
-        about="The stream ends with an error and empty choices.",
+        about="The stream ends with a chunk that contains an error and an empty list of choices.",
         change=stream.ends_with_error({"id": "x", "choices": [], **_ERROR}),
         outcome="error",
     ),
@@ -365,7 +365,7 @@ _ERRORS: Final = (
     Quirk(
         name="error_document",
         number=47,
-        about="The body is an error instead of a stream, although the status is 200.",
+        about="The body is an error document instead of a stream, although the status is 200.",
         write=stream.error_document,
         whole=True,
         outcome="error",
@@ -376,19 +376,19 @@ _LINES: Final = (
     Quirk(
         name="comments",
         number=42,
-        about="Comments keep the connection alive.",
+        about="Comments are sent to keep the connection alive.",
         write=stream.before_each(b": OPENROUTER PROCESSING\n\n"),
     ),
     Quirk(
         name="bare_comments",
         number=42,
-        about="Comments that consist only of a colon keep the connection alive.",
+        about="Comments that consist only of a colon are sent to keep the connection alive.",
         write=stream.before_each(b":\n\n"),
     ),
     Quirk(
         name="blank_lines",
         number=42,
-        about="Blank lines keep the connection alive.",
+        about="Blank lines are sent to keep the connection alive.",
         write=stream.before_each(b"\n\n\n"),
     ),
     Quirk(
@@ -399,7 +399,7 @@ _LINES: Final = (
     ),
     Quirk(
         name="no_last_blank_line",
-        about="No blank line follows the last event.",
+        about="The last event is not followed by a blank line.",
         write=stream.no_last_blank_line,
     ),
     Quirk(
@@ -410,19 +410,19 @@ _LINES: Final = (
     Quirk(
         name="no_space",
         number=43,
-        about="No blank follows `data:`.",
+        about="There is no space after `data:`.",
         write=stream.no_space,
     ),
     Quirk(
         name="crlf",
         number=44,
-        about="Lines end in CR LF.",
+        about="Lines end with CR LF.",
         write=stream.replaced(b"\n", b"\r\n"),
     ),
     Quirk(
         name="cr",
         number=44,
-        about="Lines end in CR.",
+        about="Lines end with CR.",
         write=stream.replaced(b"\n", b"\r"),
     ),
 )
@@ -462,27 +462,27 @@ _COUNTS: Final = (
 _OF_CALLS: Final = tuple(quirk.name for quirk in CALL_QUIRKS)
 
 _EXCLUSIONS: Final = (
-    one_of("arguments have one form", _ARGUMENTS),
-    one_of("a call is damaged in one way", _FAULTS),
-    apart("damaged arguments have one form", _FAULTS, (*_NO_PARAMETERS, *_FORMS)),
-    one_of("a call begins in one way", _IN_HEAD),
-    one_of("later fragments have one form", _LATER),
-    one_of("ids have one form", _IDS),
-    one_of("an index has one form", _INDEXES),
-    one_of("thinking has one form", _THOUGHTS),
-    one_of("there is one end", _REASONS),
+    one_of("arguments can have only one of these forms", _ARGUMENTS),
+    one_of("a call can be damaged in only one way", _FAULTS),
+    apart("damaged arguments can have no other form", _FAULTS, (*_NO_PARAMETERS, *_FORMS)),
+    one_of("a call can begin in only one way", _IN_HEAD),
+    one_of("later fragments can have only one form", _LATER),
+    one_of("ids can have only one form", _IDS),
+    one_of("an index can have only one form", _INDEXES),
+    one_of("thinking can have only one form", _THOUGHTS),
+    one_of("the finish reason can be sent in only one way", _REASONS),
     one_of(
-        "the finish reason before the end has one form",
+        "before the end, the finish reason can have only one form",
         ("reason_empty", "reason_null_text", "reason_absent"),
     ),
-    one_of("token counts are in one place", _COUNTS),
-    one_of("a response fails in one way", [e.name for e in _ERRORS]),
-    one_of("a line has one end", ("crlf", "cr")),
-    one_of("data has one form", ("data_over_lines", "chunks_in_arrays")),
-    one_of("a name is sent in one way", ("name_in_two", "name_late", "head_repeated")),
-    apart("a name is complete before arguments are sent", ["name_in_two"], _IN_HEAD),
+    one_of("token counts can be sent in only one place", _COUNTS),
+    one_of("a response can fail in only one way", [e.name for e in _ERRORS]),
+    one_of("lines can have only one kind of line ending", ("crlf", "cr")),
+    one_of("data can have only one form", ("data_over_lines", "chunks_in_arrays")),
+    one_of("a name can be sent in only one way", ("name_in_two", "name_late", "head_repeated")),
+    apart("the name must be complete before arguments are sent", ["name_in_two"], _IN_HEAD),
     apart(
-        "a name under another index begins another call",
+        "a name with a different index begins another call",
         ["index_of_next"],
         ["name_in_two", "name_late"],
     ),
@@ -491,36 +491,36 @@ _EXCLUSIONS: Final = (
         ["cumulative"],
         ["split_characters"],
     ),
-    one_of("text is repeated in one way", ("cumulative", "text_again")),
-    apart("a failed response has no end", [e.name for e in _ERRORS], _REASONS),
+    one_of("text can be repeated in only one way", ("cumulative", "text_again")),
+    apart("a failed response has no finish reason", [e.name for e in _ERRORS], _REASONS),
     apart("two calls could not be separated", ["no_ids"], (*_NO_PLACES, "index_of_next")),
     apart(
-        "two joined calls share their id and name",
+        "joined calls share one id and one name",
         ["joined_calls"],
         [name for name in _OF_CALLS if name not in {"joined_calls", *_INDEXES}],
     ),
     apart(
-        "calls in the text have no fragments",
+        "calls in the text are not sent as fragments",
         _IN_TEXT,
         [name for name in _OF_CALLS if name not in _IN_TEXT],
     ),
-    one_of("calls in the text have one format", _IN_TEXT),
-    apart("a repeated call looks like the text so far", _IN_TEXT, ["text_again"]),
+    one_of("calls in the text can have only one format", _IN_TEXT),
+    apart("a repeated call looks like a repetition of the text so far", _IN_TEXT, ["text_again"]),
     apart(
-        "a call without id and name looks like a part of the previous call",
+        "a fragment without id and name looks like a part of the previous call",
         ["no_ids"],
         ["name_late"],
     ),
     apart(
-        "a `function_call` has no id and no index, and there is only one",
+        "a response has at most one `function_call`, without id and index",
         ["function_call"],
         (*_IDS, *_LATER, *_INDEXES, "extra_content", "calls_in_one_list"),
     ),
-    apart("a letter that is repeated looks like the text so far", ["text_again"], _CUTS),
+    apart("a repeated character looks like a repetition of the text so far", ["text_again"], _CUTS),
     apart("the end of the response could not be detected", ["no_done"], _NO_REASONS),
-    apart("a response fails in one way", _FAULTS, [e.name for e in _ERRORS]),
+    apart("a response can fail in only one way", _FAULTS, [e.name for e in _ERRORS]),
     apart(
-        "there is no stream",
+        "the response is not a stream",
         ["whole_document", "error_document"],
         [name for name in _QUIRKS if name != "byte_order_mark"],
     ),
@@ -529,4 +529,4 @@ _EXCLUSIONS: Final = (
 CHAT_QUIRKS: Final = QuirkBook(
     "chat", _QUIRKS, _EXCLUSIONS, stream.events_of, stream.frames_of, stream.document_of
 )
-"""All quirks of chat completions, and which of them cannot be combined."""
+"""All quirks of chat completions, and the combinations that are excluded."""

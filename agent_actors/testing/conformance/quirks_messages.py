@@ -1,4 +1,4 @@
-"""The quirks of endpoints and gateways that speak Anthropic's Messages, in any combination.
+"""The quirks of endpoints and gateways that use Anthropic's Messages API, in any combination.
 
 `MESSAGES_QUIRKS` holds them in the order in which they are applied. Each quirk was observed at an
 endpoint or a gateway, or is a small variation of an observed one. The functions that change a
@@ -34,18 +34,18 @@ _ERROR: Final[JsonObject] = {
 _ARGUMENTS: Final = (
     Quirk(
         name="input_in_start",
-        about="The start event of a call's block has the arguments.",
+        about="The start event of a call's block contains the arguments.",
         change=events.arguments(events.loaded, lambda _: None),
         hides=_RAW,
     ),
     Quirk(
         name="input_twice",
-        about="The arguments are in the start event of a call's block, and are sent again later.",
+        about="The arguments are sent in the start event of a call's block, and again later.",
         change=events.arguments(events.loaded, lambda text: text),
     ),
     Quirk(
         name="input_wrapped",
-        about="The arguments are encoded twice: a JSON string that holds JSON.",
+        about="The arguments are encoded twice, as a JSON string inside a JSON string.",
         change=events.arguments(lambda _: {}, json.dumps),
     ),
     Quirk(
@@ -56,7 +56,7 @@ _ARGUMENTS: Final = (
     ),
     Quirk(
         name="input_after_empty",
-        about="An empty object comes before the real arguments.",
+        about="An empty object is sent before the real arguments.",
         change=events.arguments(lambda _: {}, lambda text: "{}" + text),
     ),
 )
@@ -64,7 +64,7 @@ _ARGUMENTS: Final = (
 _TEXTS: Final = (
     Quirk(
         name="small_pieces",
-        about="Each delta has one character of a text or of arguments.",
+        about="Each delta contains one character of text or arguments.",
         change=events.cut(lambda text: list(text) or [""]),
     ),
     Quirk(
@@ -74,12 +74,12 @@ _TEXTS: Final = (
     ),
     Quirk(
         name="empty_pieces",
-        about="Some deltas have an empty text.",
+        about="The text in some deltas is empty.",
         change=events.cut(lambda text: ["", text, ""]),
     ),
     Quirk(
         name="text_in_start",
-        about="The start event of a block has its first text.",
+        about="The start event of a block contains the first part of its text.",
         change=events.text_in_start,
     ),
     Quirk(
@@ -124,7 +124,7 @@ _INDEXES: Final = (
 _ENDS: Final = (
     Quirk(
         name="no_prose_start",
-        about="Blocks of text and thinking have no start event.",
+        about="No start events are sent for text and thinking blocks.",
         change=events.of_type("content_block_start", events.no_prose_start),
     ),
     Quirk(
@@ -134,7 +134,7 @@ _ENDS: Final = (
     ),
     Quirk(
         name="no_block_stop",
-        about="Blocks have no stop event.",
+        about="No stop events are sent for blocks.",
         change=events.without("content_block_stop"),
     ),
     Quirk(
@@ -149,12 +149,12 @@ _ENDS: Final = (
     ),
     Quirk(
         name="no_message_start",
-        about="The message has no start event.",
+        about="No start event is sent for the message.",
         change=events.without("message_start"),
     ),
     Quirk(
         name="no_counts_at_start",
-        about="The start event of the message has no token counts.",
+        about="The start event of the message does not contain token counts.",
         change=events.of_type("message_start", events.no_counts_at_start),
     ),
     Quirk(
@@ -164,18 +164,18 @@ _ENDS: Final = (
     ),
     Quirk(
         name="no_message_delta",
-        about="No finish reason and no token counts are sent.",
+        about="At the end, neither a finish reason nor token counts are sent.",
         change=events.without("message_delta"),
         hides=_REASON_AND_USAGE,
     ),
     Quirk(
         name="no_message_stop",
-        about="The message has no stop event.",
+        about="No stop event is sent for the message.",
         change=events.without("message_stop"),
     ),
     Quirk(
         name="state_at_start",
-        about="The start event of the message already has the finish reason.",
+        about="The start event of the message already contains the finish reason.",
         change=events.state_at_start,
     ),
     Quirk(
@@ -205,17 +205,17 @@ _BETWEEN: Final = (
     ),
     Quirk(
         name="pings",
-        about="A ping follows each event.",
+        about="A ping is sent after each event.",
         change=events.each(lambda one: (one, {"type": "ping"})),
     ),
     Quirk(
         name="unknown_events",
-        about="Some additional events have an unknown type.",
+        about="The stream also contains events with an unknown type.",
         change=events.each(lambda one: ({"type": "vendor_metrics", "index": 0, "n": 1}, one)),
     ),
     Quirk(
         name="error_event",
-        about="The stream ends with an `error` event, for example an overload.",
+        about="The stream ends with an `error` event, for example because of an overload.",
         change=events.ends_with(_ERROR),
         outcome="error",
     ),
@@ -224,24 +224,24 @@ _BETWEEN: Final = (
 _LINES: Final = (
     Quirk(
         name="no_types",
-        about="Only the name of an event has its type, not its data.",
+        about="The type of an event is sent only as its name, not in its data.",
         write=events.without_types,
     ),
     Quirk(
         name="no_event_names",
-        about="Only the data of an event has its type; the event has no name.",
+        about="The type of an event is sent only in its data; the event has no name.",
         write=events.without_names,
     ),
     Quirk(
         name="junk_lines",
-        about="Some additional data lines are not valid JSON.",
+        about="The stream also contains data lines that are not valid JSON.",
         write=events.before_each(b"data: {no json\n\n"),
         shape=without_calls,
-        turns="without calls, which could be incomplete, and without signatures",
+        turns="turns without calls (which could be incomplete) and without signatures",
     ),
     Quirk(
         name="comments",
-        about="Comments keep the connection alive.",
+        about="Comments are sent to keep the connection alive.",
         write=events.before_each(b": keep-alive\n\n"),
     ),
     Quirk(
@@ -257,14 +257,14 @@ _LINES: Final = (
     ),
     Quirk(
         name="error_document",
-        about="The body is an error instead of a stream, although the status is 200.",
+        about="The body is an error document instead of a stream, although the status is 200.",
         write=lambda _: [json.dumps(_ERROR).encode()],
         whole=True,
         outcome="error",
     ),
     Quirk(
         name="no_last_blank_line",
-        about="No blank line follows the last event.",
+        about="The last event is not followed by a blank line.",
         write=events.no_last_blank_line,
     ),
     Quirk(
@@ -274,17 +274,17 @@ _LINES: Final = (
     ),
     Quirk(
         name="no_space",
-        about="No blank follows `data:` and `event:`.",
+        about="There is no space after `data:` and `event:`.",
         write=events.no_space,
     ),
     Quirk(
         name="crlf",
-        about="Lines end in CR LF.",
+        about="Lines end with CR LF.",
         write=events.replaced(b"\n", b"\r\n"),
     ),
     Quirk(
         name="cr",
-        about="Lines end in CR.",
+        about="Lines end with CR.",
         write=events.replaced(b"\n", b"\r"),
     ),
 )
@@ -296,10 +296,10 @@ _QUIRKS: Final = book_of((*_ARGUMENTS, *_TEXTS, *_INDEXES, *_ENDS, *_BETWEEN, *_
 _NEED_ORDER: Final = ("same_index", "no_index")
 
 _EXCLUSIONS: Final = (
-    one_of("arguments are in one place", [one.name for one in _ARGUMENTS]),
-    one_of("an index has one form", [one.name for one in _INDEXES]),
-    one_of("a line has one end", ("crlf", "cr")),
-    one_of("there is one finish reason", ("reason_end_turn", "reason_of_openai")),
+    one_of("arguments can be sent in only one way", [one.name for one in _ARGUMENTS]),
+    one_of("an index can have only one form", [one.name for one in _INDEXES]),
+    one_of("lines can have only one kind of line ending", ("crlf", "cr")),
+    one_of("there can be only one finish reason", ("reason_end_turn", "reason_of_openai")),
     one_of("the type of an event could not be detected", ("no_types", "no_event_names")),
     one_of(
         "the end of the response could not be detected", ("no_message_delta", "no_message_stop")
@@ -313,11 +313,13 @@ _EXCLUSIONS: Final = (
         ["no_block_stop"],
         _NEED_ORDER,
     ),
-    one_of("it copies the end of the message", ("state_at_start", "no_message_delta")),
-    apart("there is no stream", ["whole_document", "error_document"], _QUIRKS),
+    one_of(
+        "`state_at_start` copies the end of the message", ("state_at_start", "no_message_delta")
+    ),
+    apart("the response is not a stream", ["whole_document", "error_document"], _QUIRKS),
 )
 
 MESSAGES_QUIRKS: Final = QuirkBook(
     "messages", _QUIRKS, _EXCLUSIONS, events.events_of, events.frames_of, events.document_of
 )
-"""All quirks of Messages, and which of them cannot be combined."""
+"""All quirks of Messages, and the combinations that are excluded."""

@@ -238,7 +238,7 @@ async def test_second_ctrl_c_leaves() -> None:
     ui.lines = [*ui.lines, Interrupted(dropped=True), Interrupted(), Interrupted(), "never"]
     await hold(ui)
     assert ui.lines == ["never"]
-    assert ui.texts.count("Ctrl-C again leaves") == 3
+    assert ui.texts.count("press Ctrl-C again to leave") == 3
 
 
 async def test_start_and_end_show_resume_command() -> None:
@@ -303,7 +303,7 @@ async def test_closed_question_is_removed(
     calls = [call("take_note", {"text": "x"}), *([call("last", {})] if goes_on else [])]
     ui = FakeUI(["go", "/model"], [None])
     held = await hold(ui, [calls, "So."], tools=[*demo_tools(), last], question_timeout=5)
-    assert ("note: the question is closed" in ui.texts) == goes_on
+    assert ("note: the question was closed" in ui.texts) == goes_on
     assert ui.texts[-2] == "model: scripted"
     assert results(held)[0] == "the call was not permitted: no answer within 5 s"
 
@@ -317,7 +317,7 @@ async def test_late_answer_has_no_effect(
     ui = FakeUI(["go"], [5.15])
     tools = [*demo_tools(), last]
     held = await hold(ui, [calls, "So."], tools=tools, question_timeout=5.1)
-    assert "note: the question is closed" not in ui.texts
+    assert "note: the question was closed" not in ui.texts
     assert results(held)[:1] == ["the call was not permitted: no answer within 5.1 s"]
 
 
@@ -377,7 +377,10 @@ async def test_second_ctrl_c_warns_third_gives_up(
             assert chat.interrupt()
             assert chat.interrupt()
             await trio.testing.wait_all_tasks_blocked()
-            assert "the turn is still ending; Ctrl-C again ends the program at once" in ui.texts
+            assert (
+                "the turn is still ending; press Ctrl-C again to end the program at once"
+                in ui.texts
+            )
             assert despaired == []
             assert chat.interrupt()
             assert len(despaired) == 1

@@ -138,7 +138,7 @@ async def test_ctrl_c_during_answer_keeps_session(tmp_path: Path) -> None:
         await it.until("Two.")
         await next_prompt(it)
         it.type(CTRL_C)
-        await it.until("Ctrl-C again leaves\n")
+        await it.until("press Ctrl-C again to leave\n")
         await next_prompt(it)
         it.type(CTRL_C)
         assert await it.end() == 0
@@ -154,7 +154,7 @@ async def test_ctrl_c_clears_line_then_asks(tmp_path: Path) -> None:
         it.type(CTRL_C)
         await next_prompt(it)
         it.type(CTRL_C)
-        await it.until("Ctrl-C again leaves")
+        await it.until("press Ctrl-C again to leave")
         await next_prompt(it)
         it.type("/help" + ENTER)
         await it.until("/rewind [N]")
@@ -178,7 +178,7 @@ async def test_last_prompt_can_be_edited_again(tmp_path: Path) -> None:
         await it.until("Third.")
         await next_prompt(it)
         it.type(f"/rewind 5{ENTER}")
-        await it.until("cannot remove 5 prompts; there are 2")
+        await it.until("cannot remove 5 prompts; there are only 2")
         await next_prompt(it)
         it.type(f"/history 1{ENTER}")
         await it.until("model:\nThird.")
@@ -360,7 +360,7 @@ async def test_sigterm_at_prompt_restores_the_terminal(tmp_path: Path) -> None:
 async def test_an_interrupt_from_outside_is_ctrl_c(tmp_path: Path) -> None:
     async with ScriptedEndpoint([]) as endpoint, chatting(endpoint, tmp_path) as it:
         it.process.send_signal(signal.SIGINT)
-        await it.until("Ctrl-C again leaves")
+        await it.until("press Ctrl-C again to leave")
         await next_prompt(it)
         it.process.send_signal(signal.SIGINT)
         assert await it.end() == 0
@@ -433,7 +433,7 @@ async def test_repeated_ctrl_c_ends_stuck_turn(tmp_path: Path) -> None:
         it.type(f"Hi{ENTER}")
         await it.until("● stay()")
         it.type(CTRL_C)
-        await it.until("still ending; Ctrl-C again")
+        await it.until("still ending; press Ctrl-C again")
         it.type(CTRL_C)
         assert await it.end() == -signal.SIGINT
         assert it.is_cooked()

@@ -99,8 +99,8 @@ async def test_ctrl_c_closes_connection_with_status_130() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "no endpoint: pass --base-url URL or --provider NAME"),
-        (["--base-url", "http://x"], "no model: pass --model NAME"),
+        ([], "no endpoint was given; pass --base-url URL or --provider NAME"),
+        (["--base-url", "http://x"], "no model was given; pass --model NAME"),
         (["--base-url", "x", "--model", "m"], "base_url must begin with http"),
         (["--provider", "olama", "--model", "m"], "there is no provider profile 'olama'"),
         (["--provider", "openai", "--model", "m"], "there is no API key for the provider 'openai'"),

@@ -57,7 +57,7 @@ async def test_capable_endpoint_passes_every_check() -> None:
     assert report.usable
     assert (report.observed_quirks, report.recommendations) == ((), ())
     told = {name: check.detail for name, check in checks_of(report).items()}
-    assert told["models"] == "1 listed, scripted among them"
+    assert told["models"] == "1 models are listed, including scripted"
     assert told["answer"] == "one, two, three, four, five."
     assert told["usage"] == "7 tokens in, 9 out"
     assert told["reasoning"] == "18 characters of thinking in reasoning_content"
@@ -314,7 +314,7 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         (status(503), "HTTP 503"),
         (body(b'{"no": "completion"}'), "JSON that is not a chat completion"),
         (reply(in_band_error("out of memory")), "out of memory"),
-        (reply(finish("length")), "no text; it ended with 'length'"),
+        (reply(finish("length")), "no text; the finish reason is 'length'"),
         (hang_up(), "connection"),
     ],
 )

@@ -49,9 +49,9 @@ async def test_whoever_speaks_no_http_is_told_of() -> None:
             b'{"data": [{"id": "scriptes"}, {"id": 1}, 2]}',
             "did you mean scriptes?",
         ),
-        ("HTTP/1.1 200 OK", b'[{"id": "x"}]', "1 listed, scripted not among them"),
+        ("HTTP/1.1 200 OK", b'[{"id": "x"}]', "1 models are listed, but not scripted"),
         ("HTTP/1.1 401 Unauthorized", b'{"error": "who are you?"}', "HTTP 401 who are you?"),
-        ("HTTP/1.1 404 Not Found", b"", "no list: HTTP 404"),
+        ("HTTP/1.1 404 Not Found", b"", "no list of models: HTTP 404"),
     ],
 )
 async def test_invalid_model_list_is_a_note(head: str, content: bytes, told: str) -> None:

@@ -125,13 +125,13 @@ def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> No
             answer = super().finish()
             return attrs.evolve(answer, blocks=(*answer.blocks[:3], *answer.blocks[2:3]))
 
-    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Repeating)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatResponseParser", Repeating)
     told = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
     assert "ids of calls must be unique and not empty, got ['a', 'a']" in told
 
 
 def test_a_failure_is_told() -> None:
-    assert "it failed: ProviderProtocolError" in broken("Hi", b"data: nothing\n\n")
+    assert "parsing failed: ProviderProtocolError" in broken("Hi", b"data: nothing\n\n")
 
 
 def test_a_quirk_that_fails_must_fail() -> None:
@@ -139,7 +139,7 @@ def test_a_quirk_that_fails_must_fail() -> None:
     other = b'data: {"error":"something else"}\n\n'
     assert "got 'ProviderInBandError" in broken("Hi", other, quirk="error_chunk")
     found = QUIRKS["chat"].distorted("Hi", ["error_chunk"])
-    assert "is not in the turn" in broken("Hello", found.body, quirk="error_chunk")
+    assert "before the error differs" in broken("Hello", found.body, quirk="error_chunk")
     check_turn("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
 
 
@@ -160,7 +160,7 @@ def test_extras_that_no_quirk_brings_are_told() -> None:
 
 
 def test_failing_cuts_are_minimized(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatResponseParser", Forgetful)
     at = BODY.index(b'"Hello"') + len(b'"Hello')
     told = broken(TURN, split=[1, 30, 90, at, at + 50])
     assert "streamed text: expected 'Hello!', got ''" in told
@@ -194,14 +194,14 @@ def test_capture_may_need_a_profile() -> None:
 
 
 def test_split_dependent_capture_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatResponseParser", Forgetful)
     with pytest.raises(AssertionError, match="the split changes the response") as caught:
         check_capture(BODY)
     assert str(caught.value).count(" | ") == 1
 
 
 def test_failing_split_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Hasty)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatResponseParser", Hasty)
     with pytest.raises(AssertionError, match="too short"):
         check_capture(BODY)
 
@@ -215,7 +215,7 @@ def test_large_capture_is_cut_throughout(monkeypatch: pytest.MonkeyPatch) -> Non
             read.append(1)
             return super().close()
 
-    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Counting)
+    monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatResponseParser", Counting)
     body = body_of("Hi")
     check_capture(body, random_splits=5)
     assert 16 <= len(read) <= 16 + 7

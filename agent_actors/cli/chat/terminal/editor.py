@@ -1,10 +1,10 @@
 """Read input at a terminal, with an editor that supports keys, history and completion of commands.
 
-prompt_toolkit runs on asyncio, and the chat runs on trio. Therefore each line is read in a thread
-of its own, with an event loop that ends with the line. No loop runs during a response. The modes of
-the terminal are restored when the thread has ended, and the chat always waits for the thread.
-Cancelling a read makes the editor exit, and then continues. In a thread, prompt_toolkit does not
-touch signals; in its raw mode, Ctrl-C is a key like any other.
+prompt_toolkit runs on asyncio, and the chat runs on trio. Therefore each line is read in a separate
+thread, in an event loop that exists only for that line. No such loop runs during a response. The
+thread restores the modes of the terminal before it ends, and the chat always waits for the thread:
+a cancelled read first makes the editor exit. Outside the main thread, prompt_toolkit does not
+change signal handlers; in its raw mode, Ctrl-C is an ordinary key.
 """
 
 import threading
@@ -35,11 +35,11 @@ _STYLE: Final = Style.from_dict({"prompt": "bold ansicyan", "hint": "ansibrightb
 
 
 class _CtrlC(Exception):
-    """Ctrl-C. Not a KeyboardInterrupt, which would break out of the event loop."""
+    """Raised by Ctrl-C. Not a KeyboardInterrupt, which would break out of the event loop."""
 
 
 class _Stopped(Exception):
-    """The editor must exit."""
+    """Raised in the editor to make it exit."""
 
 
 class _CommandCompleter(Completer):
@@ -60,13 +60,14 @@ class Editor:
     """Reads lines from the terminal, one at a time.
 
     Args:
-        history: The lines that Up and Down go through.
+        history: The lines that the keys Up and Down recall.
         typed: Input that was typed before the editor existed. Each complete line is accepted as if
-            it were typed now; the rest is the content of the next line.
+            it were typed now; the rest is the initial content of the next line.
     """
 
     def __init__(self, history: InputHistory, typed: str = "") -> None:
-        # Unsafe characters are those of keys, such as Up, which were typed too early to be obeyed.
+        # Unsafe characters come from keys such as Up, which were pressed too early to have an
+        # effect.
         self._typed = clean(typed.replace("\r", "\n")).replace(REPLACEMENT, "").split("\n")
         self._lines: PromptSession[str] = _session(history)
         self._answers: PromptSession[str] = _session(None)
@@ -145,7 +146,8 @@ class _Thread:
             try:
                 await done.wait()
             finally:
-                # The line was read, or the read was cancelled; the nursery waits for the thread.
+                # The line was read, or the read was cancelled. The nursery then waits for the
+                # thread.
                 self.stop(_Stopped)
         return outcome[0]
 
@@ -195,7 +197,7 @@ class _Thread:
 
 
 def _session(history: "History | None") -> "PromptSession[str]":
-    # Reading an answer uses no history, no commands, and only one line.
+    # An answer is one line, without history and commands.
     lines = history is not None
     return PromptSession(
         history=history or InputHistory(None),

@@ -1,8 +1,8 @@
 """Finds the part of a growing Markdown text that can no longer change. Pure.
 
 Markdown consists of blocks: paragraphs, lists, fences, tables. Text that follows can change only
-the last block, so all other blocks can be printed for good. The one exception is a link that is
-defined further down; it is shown as it was written.
+the last block, so all other blocks can be printed permanently. The only exception is a link whose
+target is defined further down; such a link is displayed as it was written.
 
 Only complete lines are considered: a line with only `#` closes the paragraph before it, but
 `#hashtag` does not.
@@ -32,7 +32,7 @@ def finished_size(text: str) -> int:
 
 
 def blocks(text: str) -> list[str]:
-    """Split a text into its current blocks; joined, they are the text."""
+    """Split a text into its current blocks; concatenated, the blocks are the text."""
     bounds = [0, *_starts(text)[1:], len(text)]
     return [text[start:end] for start, end in pairwise(bounds)]
 
@@ -72,7 +72,7 @@ class Block:
 
 
 def shortened(text: str, lines: int) -> str:
-    """Return an unfinished block without the part above the screen.
+    """Return an unfinished block without the part that is above the screen.
 
     Only the last lines of a code fence are kept: otherwise the complete code would be highlighted
     again with every delta. Other blocks are returned unchanged.

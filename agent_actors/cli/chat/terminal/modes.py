@@ -1,7 +1,7 @@
 """The modes of the terminal, which are always restored.
 
 During a response, typed input must not appear in the middle of the output; the editor gets it
-afterwards. When a question about a call appears, input typed before must not answer it. If stdin is
+afterwards. When a question about a call appears, earlier input must not answer it. If stdin is
 not a terminal, these functions do nothing.
 """
 
@@ -46,11 +46,11 @@ def modes_kept() -> Generator[None]:
 
 @contextmanager
 def silent_typing() -> Generator[str]:
-    """Do not echo typed input, and keep it for the next reader; Ctrl-C still sends a signal.
+    """Turn off the echo, and keep typed input for the next reader; Ctrl-C still sends a signal.
 
     Yields:
-        The input that was typed before. In it, Enter is a newline, so the editor could not tell it
-        from Ctrl-J, which starts a new line.
+        The input that was typed before. In this text, Enter is a newline; the editor could not
+        distinguish it from Ctrl-J, which starts a new line.
     """
     with modes_kept():
         fd = sys.stdin.fileno()

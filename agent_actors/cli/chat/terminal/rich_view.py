@@ -16,10 +16,10 @@ from agent_actors.cli.safe_text import clean
 from agent_actors.domain.events import AnyEvent
 
 _PROMPT: Final = "> "
-# More columns than any terminal has; this also limits the width of output.
+# Wider than any terminal; this also limits the width of output.
 _WIDEST: Final = 10_000
-# Seconds between two frames. The shortest time makes text flow, and slow terminals keep up. The
-# longest time keeps the line with the elapsed time moving.
+# Seconds between two frames. The minimum lets text flow smoothly, and slow terminals can keep up.
+# The maximum keeps the display of the elapsed time moving.
 _SHORTEST: Final = 0.04
 _LONGEST: Final = 0.1
 # Maximum fraction of the time spent on drawing; frames that take longer are drawn less often.
@@ -49,7 +49,7 @@ class RichUI:
         self._woken = trio.Event()
         self._ended = trio.Event()
         self._held = False
-        # Only one task may draw at a time: messages during a turn are drawn by another task.
+        # Only one task may draw at a time: during a turn, another task writes messages.
         self._pen = trio.Lock()
 
     async def read(self, default: str = "") -> InputResult:

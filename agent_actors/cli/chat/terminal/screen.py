@@ -1,9 +1,9 @@
 """The bottom of a terminal, redrawn without flicker.
 
-Finished output is written once and scrolls away. The live lines are below it. A redraw writes only
-the lines from the first changed one on, in a single write. rich renders objects to lines here but
-writes nothing itself, for two reasons: it would erase every line first, and a blocked terminal
-(Ctrl-S) would block the complete program.
+Finished output is written once and scrolls away. The live lines are below it. A redraw is a single
+write that starts at the first changed line. rich renders objects to lines here but writes nothing
+itself, for two reasons: it would erase every line first, and a blocked terminal (Ctrl-S) would
+block the complete program.
 """
 
 import os
@@ -76,7 +76,7 @@ def _back_to(kept: int, lines: Sequence[str], width: int) -> str:
     """Return the text that moves the cursor from the end to the first line that is not kept."""
     if kept == len(lines):
         return _NEW_LINE if lines else ""
-    # A terminal that became narrower has wrapped the lines.
+    # If the terminal became narrower, it has wrapped the lines.
     up = sum(_rows(line, width) for line in lines[kept:]) - 1
     return "\r" + (f"\x1b[{up}A" if up else "") + _ERASE_BELOW
 
