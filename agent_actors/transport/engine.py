@@ -62,7 +62,7 @@ class PooledRequest:
         return self._pool
 
     def leave(self) -> None:
-        """Give up the place and admit the next request; call this after the response. Idempotent."""
+        """Give up the place after the response and admit the next request. Idempotent."""
         if self._pool is not None:
             self._pool.leave(self)
             self._pool = None

@@ -1,6 +1,7 @@
-"""Find markers in streamed text: text before one is passed on, a possible beginning is held back.
+"""Find markers in streamed text.
 
-This module does not know the meaning of the markers.
+Text before a marker is passed on. Text that may be the beginning of a marker is held back. This
+module does not know what the markers mean.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,13 @@ def split_at_mark(text: str, marks: Sequence[str]) -> tuple[str, str, str]:
     """Split text at the first of these markers.
 
     Args:
-        text: The new text, after the text that was held back.
-        marks: The markers; of two at the same position, the longer one counts.
+        text: The text to search: the text that was held back, followed by the new text.
+        marks: The markers; if two begin at the same position, the longer one counts.
 
     Returns:
-        The text before the marker; the marker; the text after it. If there is none, the marker is
-        empty, and the last item is the end of the text that may be the beginning of a marker.
+        The text before the marker, the marker, and the text after it. If there is no marker, the
+        second item is empty, and the third is the end of the text if it may be the beginning of a
+        marker.
     """
     first, mark = len(text), ""
     for one in marks:
@@ -29,7 +31,7 @@ def split_at_mark(text: str, marks: Sequence[str]) -> tuple[str, str, str]:
 
 
 def _begun(text: str, mark: str) -> int:
-    """Return how many characters at the end of the text are the beginning of this marker."""
+    """Return how many characters at the end of the text may be the beginning of this marker."""
     for size in range(min(len(mark) - 1, len(text)), 0, -1):
         if text.endswith(mark[:size]):
             return size

@@ -303,7 +303,7 @@ class CallPart(Growing):
         if self.damaged:
             return DAMAGED_CALL
         if not self._name:
-            return "the call names no tool"
+            return "the call does not name a tool"
         if isinstance(parsed, BadArguments):
             if cut.why:
                 return f"{cut.why} before the arguments of this call were complete"
