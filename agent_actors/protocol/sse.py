@@ -41,9 +41,7 @@ _FIELD: Final = re.compile(rb"[A-Za-z][\w-]*:[^{}\[\]\"]*")
 _BOM: Final = b"\xef\xbb\xbf"
 
 _MAX_RETRY_DIGITS: Final = 640
-"""Digits. Whatever Python's settings, `int()` accepts this many; a longer number is not a real
-time.
-"""
+"""Digits. `int()` always accepts this many; a longer number is not a real time."""
 
 _PREVIEW_BYTES: Final = 40
 """The number of bytes of an overlong line that the error shows: enough to recognise HTML or binary
