@@ -34,9 +34,9 @@ class ChatDialect:
     Attributes:
         max_tokens_field: The request field for the maximum number of tokens of a response.
         refuses: Request fields that are not sent, by their names on the wire, for example
-            `temperature`. Fields in a caller's `extra_body` are still sent. If it contains `tools`,
-            the endpoint is used for text only: no tools are offered, and earlier calls and results
-            are sent as text.
+            `temperature`. Fields in a caller's `extra_body` are still sent. If the set contains
+            `tools`, the endpoint is used for text only: no tools are offered, and earlier calls and
+            results are sent as text.
         include_usage: Whether to request token counts; a few endpoints refuse that request field.
         echo_reasoning: The message field in which thinking is sent back, for example
             `reasoning_content`; empty: thinking is not sent back. A few endpoints require the

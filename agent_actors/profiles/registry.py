@@ -228,14 +228,14 @@ def _fits(value: object, kind: str) -> bool:
         return False
     if isinstance(value, dict):
         table = cast("dict[str, object]", value)
-        return all(isinstance(one, str) for one in table.values())
+        return all(isinstance(item, str) for item in table.values())
     if not isinstance(value, list):
         return True
     members = cast("list[object]", value)
     if kind == "a list of strings":
-        return all(isinstance(one, str) for one in members)
+        return all(isinstance(item, str) for item in members)
     if kind == "a list of integers":
-        return all(type(one) is int for one in members)
+        return all(type(item) is int for item in members)
     return True
 
 

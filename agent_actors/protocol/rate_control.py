@@ -154,9 +154,8 @@ class RateController:
         self._refused_at = now
         self.refusing_since = min(self.refusing_since, now)
         self.is_open = False
-        if (
-            ticket.cuts == self._cuts
-        ):  # otherwise the request was sent before the last reduction and shows nothing new
+        # A request that was sent before the last reduction shows nothing new.
+        if ticket.cuts == self._cuts:
             self._cut(live)
         self._paused_until = max(self._paused_until, now + max(pause, self._gap))
 

@@ -58,7 +58,7 @@ _IN_BAND_TRANSIENT: Final = frozenset(
         "timeout",
         # Groq's reason for stopping a stream early.
         "x_groq.error",
-        # The model wrote something that the endpoint cannot parse. Another sample often helps.
+        # The model wrote something that the endpoint cannot parse. Sampling again often helps.
         "malformed_function_call",
         "malformed_response",
         "malformed_model_output",

@@ -265,7 +265,8 @@ class SSEDecoder:
         """Process the end of the stream; may be called repeatedly.
 
         Returns:
-            No events: the standard discards an event whose blank line never arrived.
+            Always an empty list, because the standard discards an event whose blank line never
+            arrived.
 
         Raises:
             SSELimitError: The stream had exceeded a limit.

@@ -45,8 +45,8 @@ def split_base_url(base_url: str, *, example: str) -> SplitResult:
         raise ConfigError(f"base_url {base_url!r} is not a valid URL: {error}") from error
     if not usable:
         raise ConfigError(
-            f"base_url must begin with http:// or https:// and name a host, got {base_url!r}; "
-            f"for example {example}"
+            "base_url must begin with http:// or https:// and name a host, "
+            f"for example {example}; got {base_url!r}"
         )
     return base
 
@@ -100,7 +100,7 @@ def checked_headers(
     Args:
         made: The headers that the provider sets.
         own: The caller's headers; they override those of the provider.
-        key: The API key. An error can then name the API key as the cause without showing it.
+        key: The API key, so that an error can name it as the cause without showing it.
 
     Raises:
         ConfigError: A name or a value is not printable ASCII.

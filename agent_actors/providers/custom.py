@@ -39,10 +39,11 @@ def adapt_provider(provider: object) -> ModelProvider:
     """Return the object as a `ModelProvider`.
 
     Args:
-        provider: A `ModelProvider`, or an object with at least one of these methods: a coroutine
-            `complete(request)`, whose response is shown all at once; a coroutine `stream(request,
-            sink)`, which feeds the sink and returns `ModelCompleted`; or an async generator
-            `stream(request)`, which yields deltas. `name` and `aclose` are optional.
+        provider: A `ModelProvider`, or an object with at least one of these methods:
+            a coroutine `complete(request)`, whose response is shown all at once;
+            a coroutine `stream(request, sink)`, which feeds the sink and returns `ModelCompleted`;
+            or an async generator `stream(request)`, which yields deltas.
+            `name` and `aclose` are optional.
 
     Raises:
         ConfigError: The object has none of these forms.

@@ -31,8 +31,8 @@ _CALLERS: Final = frozenset({400, 404, 405, 422, 500, 501})
 """The status codes with which endpoints refuse a request because of its content."""
 
 _TEXT_ONLY_HINT: Final = (
-    "if this model does not support tools, pass none, or declare the endpoint text-only: "
-    'refuses={"tools"} in the ChatDialect of its profile'
+    "if this model does not support tools, pass no tools, or set "
+    'refuses={"tools"} in the ChatDialect of its profile to send only text'
 )
 
 _HTML_TITLE: Final = re.compile(r"<title[^<>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -47,7 +47,7 @@ def message_of(error: JsonValue, depth: int = _DEEPEST) -> str:
     if not depth:
         return ""
     if isinstance(error, list):
-        return "; ".join(filter(None, (message_of(one, depth - 1) for one in error)))
+        return "; ".join(filter(None, (message_of(item, depth - 1) for item in error)))
     if not isinstance(error, dict):
         return ""
     inner = (message_of(error.get(key), depth - 1) for key in _MESSAGE_KEYS)

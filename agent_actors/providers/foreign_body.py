@@ -51,7 +51,7 @@ def api_of(value: JsonValue) -> str:
 
 
 def api_of_text(text: str | bytes) -> str:
-    """Name the API of a document or of a data line; empty if it is not JSON, or unknown."""
+    """Name the API of a document or a data line; empty if unknown or if the text is not JSON."""
     try:
         return api_of(read_json(text))
     except NotJsonError:
@@ -88,8 +88,8 @@ def _is_chat(value: JsonObject, kind: str) -> bool:
 
 
 def _is_ollama(value: JsonObject, kind: str) -> bool:
-    said = isinstance(value.get("message"), dict) or isinstance(value.get("response"), str)
-    return said and isinstance(value.get("done"), bool)
+    has_text = isinstance(value.get("message"), dict) or isinstance(value.get("response"), str)
+    return has_text and isinstance(value.get("done"), bool)
 
 
 def _is_messages(value: JsonObject, kind: str) -> bool:

@@ -35,7 +35,7 @@ _LINE_START: Final = 4
 """
 
 CUT_SHORT: Final = "the stream ended without a finish reason; the response may be incomplete"
-"""The notice for such a response. It is kept, because some endpoints never send a finish reason."""
+"""The notice for a response without a finish reason, which some endpoints never send."""
 
 
 def begin_body(kept: bytes, data: bytes) -> tuple[bytes, bytes]:

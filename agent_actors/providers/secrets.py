@@ -83,16 +83,16 @@ class Secrets:
         seen: set[int] = set()
         left: list[BaseException | None] = [error]
         while left:
-            one = left.pop()
-            if one is None or id(one) in seen:
+            current = left.pop()
+            if current is None or id(current) in seen:
                 continue
-            seen.add(id(one))
-            self._hide_in(one)
-            left.append(one.__cause__)
-            if not one.__suppress_context__:
-                left.append(one.__context__)
-            if isinstance(one, BaseExceptionGroup):
-                left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+            seen.add(id(current))
+            self._hide_in(current)
+            left.append(current.__cause__)
+            if not current.__suppress_context__:
+                left.append(current.__context__)
+            if isinstance(current, BaseExceptionGroup):
+                left += cast("BaseExceptionGroup[BaseException]", current).exceptions
 
     def _hide_in(self, error: BaseException) -> None:
         # The error may be a context that belongs to the caller, so only values that contain a
@@ -111,9 +111,9 @@ class Secrets:
             return self.redact(value)
         if isinstance(value, dict):
             named = cast("dict[object, object]", value)
-            return {name: self._redacted(one) for name, one in named.items()}
+            return {name: self._redacted(item) for name, item in named.items()}
         if isinstance(value, list):
-            return [self._redacted(one) for one in cast("list[object]", value)]
+            return [self._redacted(item) for item in cast("list[object]", value)]
         return value
 
 

@@ -23,7 +23,7 @@ from agent_actors.transport.request import WireRequest
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseReader
 
 _POOLS: Final = 64
-"""The number of origins whose pools are kept; above it, unused pools are dropped."""
+"""The number of origins whose pools are kept. If there are more, unused pools are dropped."""
 
 
 @attrs.frozen

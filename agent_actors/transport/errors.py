@@ -81,9 +81,7 @@ def root_of(error: BaseException) -> BaseException:
     *_, root = _chain(error)
     if not isinstance(root, _NETWORK_ERRORS):
         return error
-    root.__cause__ = (
-        None  # also suppresses the context, which is one of the intermediate exceptions
-    )
+    root.__cause__ = None  # also suppresses the context, an intermediate exception
     return root.with_traceback(None)
 
 

@@ -132,9 +132,9 @@ class EpollReactor:
     def _handle(self, events: list[tuple[int, int]]) -> int:
         watched = self._watched
         for descriptor, _ in events:
-            one = watched.get(descriptor)
-            if one is not None:
-                one.ready()
+            entry = watched.get(descriptor)
+            if entry is not None:
+                entry.ready()
         return len(events)
 
 

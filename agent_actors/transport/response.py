@@ -179,7 +179,7 @@ class ResponseReader:
     def on_message_begin(self) -> None:
         """Begin a response; refuse one that follows the final response."""
         if self.complete:
-            raise _LimitError("a second response followed the response")
+            raise _LimitError("a second response followed the first one")
 
     def on_status(self, phrase: bytes) -> None:
         """Collect a part of the reason phrase."""
@@ -199,9 +199,7 @@ class ResponseReader:
         assert self._parser is not None
         status = self._parser.get_status_code()
         version = self._parser.get_http_version()
-        if (
-            version not in _VERSIONS
-        ):  # another version has different framing, even if it looks the same
+        if version not in _VERSIONS:  # another version may be framed differently
             raise _LimitError(f"the version HTTP/{version} is not supported")
         if status < 200:
             if status < 100:

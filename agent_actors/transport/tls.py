@@ -27,7 +27,7 @@ counts.
 """
 
 _RECORD: Final = 64 * 1024
-"""The number of bytes that are taken out at a time; a record contains up to 16 KiB."""
+"""The number of bytes that are read at a time; a record contains up to 16 KiB."""
 
 
 @functools.cache

@@ -23,8 +23,8 @@ from agent_actors.protocol.response.json_repair import repair_object
 from agent_actors.protocol.response.text import mend_json, mend_surrogates
 
 _MAX_WRAPPINGS: Final = 3
-"""The maximum number of nested JSON strings around an object. Two levels have been seen; more are
-not an accident.
+"""The maximum number of nested JSON strings around an object. Two levels have been seen; more
+cannot be accidental.
 """
 
 
@@ -49,7 +49,7 @@ class BadArguments:
     """Arguments that cannot be passed to a tool.
 
     Attributes:
-        error: The reason, in words for both users and the model.
+        error: The reason, worded for both the user and the model.
         raw: The text as received.
     """
 
@@ -116,7 +116,9 @@ def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
             mended = mend_json(value)
         except ValueError as error:
             # An empty object before an incomplete one is ignored; it is not a call to execute.
-            nonempty = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
+            nonempty = (
+                [item for item in _distinct(found) if item.input] if text[start] == "{" else []
+            )
             return (*nonempty, BadArguments(_why(error), text[start:] if nonempty else text))
         if not isinstance(mended, dict):
             return (

@@ -248,9 +248,9 @@ class Assembler:
 
         Returns:
             The deltas to show now: new text only, fragments of calls that have a name, token counts
-                and notices. A fragment has the id of the call, and the number of the call as its
-                index. Once arguments of a call were shown, its id and name no longer change, even
-                if the endpoint sends different ones later.
+            and notices. A fragment has the id of the call, and the number of the call as its index.
+            Once arguments of a call were shown, its id and name no longer change, even if the
+            endpoint sends different ones later.
         """
         if self._closed and isinstance(delta, TextDelta | ThinkingDelta | ToolCallDelta):
             self._reopen(delta)
@@ -545,7 +545,7 @@ def _has_arguments(slot: Slot) -> bool:
     An empty object may be the start of the arguments: some endpoints send one first.
     """
     parsed = parse_arguments(slot.arguments)
-    return all(isinstance(one, GoodArguments) and bool(one.input) for one in parsed)
+    return all(isinstance(item, GoodArguments) and bool(item.input) for item in parsed)
 
 
 def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:

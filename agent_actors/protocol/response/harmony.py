@@ -1,11 +1,14 @@
 """Tool calls that a model writes into its text in harmony, the format of gpt-oss.
 
 `HarmonyCalls` owns the text of one response, for endpoints that are declared to pass this format
-through. A message has the form `<|start|>assistant<|channel|>CHANNEL to=RECIPIENT
-<|constrain|>json<|message|>BODY<|call|>`. The beginning and most of the header may be missing. If
-the header names a recipient, the body contains the arguments of a call. Otherwise the body is
-thinking in the channel `analysis`, and text in any other channel. If an endpoint strips the control
-tokens, a call has the form `commentary to=functions.NAME json{…}` and ends with its JSON object.
+through. A message has this form:
+
+    <|start|>assistant<|channel|>CHANNEL to=RECIPIENT <|constrain|>json<|message|>BODY<|call|>
+
+The beginning and most of the header may be missing. If the header names a recipient, the body
+contains the arguments of a call. Otherwise the body is thinking in the channel `analysis`, and text
+in any other channel. If an endpoint strips the control tokens, a call looks like
+`commentary to=functions.NAME json{…}` and ends with its JSON object.
 
 Bodies are passed on as they arrive. Text that may be the beginning of a marker is held back until
 this is known. A header is held back until it is complete. Held-back text that turns out to be
@@ -145,7 +148,7 @@ class HarmonyCalls:
 
     def _give_up(self, text: str, found: list[Found]) -> str:
         """Pass on the marker as text if no header follows it; return the text to process again."""
-        mark = next(one for one in _IN_TEXT if self._head.startswith(one))
+        mark = next(item for item in _IN_TEXT if self._head.startswith(item))
         text = self._head.removeprefix(mark) + text
         self._head, self._state = "", "text"
         self._put(mark, found)

@@ -98,13 +98,13 @@ class TagCalls:
         text, self._waiting = self._waiting + text, ""
         while text:
             if self._inside is None:
-                said, mark, rest = split_at_mark(text, (_OPEN,))
-                found += self._said(said)
+                before, mark, rest = split_at_mark(text, (_OPEN,))
+                found += self._said(before)
                 if mark:
                     self._inside = []
             else:
-                said, mark, rest = split_at_mark(text, (_CLOSE,))
-                self._inside.append(said)
+                before, mark, rest = split_at_mark(text, (_CLOSE,))
+                self._inside.append(before)
                 if mark:
                     found += self._end(complete=True)
             if not mark:
@@ -229,5 +229,5 @@ def _takes_text(schema: JsonObject) -> bool:
     if kind is not None:
         return kind == "string" or (isinstance(kind, list) and "string" in kind)
     if isinstance(choices, list):
-        return any(isinstance(one, dict) and _takes_text(one) for one in choices)
+        return any(isinstance(item, dict) and _takes_text(item) for item in choices)
     return True

@@ -20,13 +20,13 @@ def split_at_mark(text: str, marks: Sequence[str]) -> tuple[str, str, str]:
         marker.
     """
     first, mark = len(text), ""
-    for one in marks:
-        at = text.find(one, 0, first + len(one))
-        if at >= 0 and (at < first or len(one) > len(mark)):
-            first, mark = at, one
+    for candidate in marks:
+        at = text.find(candidate, 0, first + len(candidate))
+        if at >= 0 and (at < first or len(candidate) > len(mark)):
+            first, mark = at, candidate
     if mark:
         return text[:first], mark, text[first + len(mark) :]
-    waits = max((_begun(text, one) for one in marks), default=0)
+    waits = max((_begun(text, candidate) for candidate in marks), default=0)
     return text[: len(text) - waits], "", text[len(text) - waits :]
 
 

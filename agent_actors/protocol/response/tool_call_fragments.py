@@ -5,9 +5,9 @@ fragment:
 
 1. An id that was seen before selects its slot.
 2. Otherwise an explicit index selects the slot. However, a new slot opens if the slot with that
-index has a different id. A new slot also opens if the slot with that index has a complete JSON
-object and the fragment begins another call: with a new name, or with the same name and either
-different complete arguments or different extra fields.
+   index has a different id. A new slot also opens if the slot with that index has a complete JSON
+   object and the fragment begins another call: with a new name, or with the same name and either
+   different complete arguments or different extra fields.
 3. Otherwise the last slot is selected, with the same exceptions.
 
 Endpoints send three patterns for which these rules would choose the wrong slot. `_find` handles
@@ -152,7 +152,7 @@ class Slot:
         if text in self._pieces or not is_complete_object(text):
             return False
         known, more = _inputs(self.arguments), _inputs(text)
-        return bool(known) and any(one not in known for one in more)
+        return bool(known) and any(item not in known for item in more)
 
     def add(self, fragment: ToolCallDelta) -> str:
         """Add a fragment; return its chunk of argument text.
@@ -246,4 +246,4 @@ class SlotTable:
 def _inputs(text: str) -> "list[JsonObject]":
     """Return the non-empty objects in argument text."""
     found = parse_arguments(text)
-    return [one.input for one in found if isinstance(one, GoodArguments) and one.input]
+    return [item.input for item in found if isinstance(item, GoodArguments) and item.input]

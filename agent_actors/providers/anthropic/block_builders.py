@@ -411,13 +411,13 @@ def _weight(value: object) -> int:
     """Return the approximate number of characters of a value of any depth."""
     weight, left = 0, [value]
     while left:
-        one = left.pop()
-        weight += len(one) if isinstance(one, str) else 1
-        if isinstance(one, dict):
-            left += cast("dict[object, object]", one).keys()
-            left += cast("dict[object, object]", one).values()
-        elif isinstance(one, list):
-            left += cast("list[object]", one)
+        item = left.pop()
+        weight += len(item) if isinstance(item, str) else 1
+        if isinstance(item, dict):
+            left += cast("dict[object, object]", item).keys()
+            left += cast("dict[object, object]", item).values()
+        elif isinstance(item, list):
+            left += cast("list[object]", item)
     return weight
 
 

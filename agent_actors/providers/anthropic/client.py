@@ -63,7 +63,7 @@ KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 _PATH: Final = "/v1/messages"
 _COUNT: Final = "/count_tokens"
 _MAX_CONTINUATIONS: Final = 8
-"""How often one response may be paused. The endpoint pauses after about ten of its tool calls."""
+"""The maximum number of pauses per response; there is one after about ten server tool calls."""
 
 
 class AnthropicMessages:
@@ -77,8 +77,8 @@ class AnthropicMessages:
         base_url: For example `https://api.anthropic.com` or `http://localhost:1234/v1`. Missing
             parts of `/v1/messages` are added. A query is kept.
         api_key: Sent as `x-api-key`; empty: no key is sent. None: requests to Anthropic's own API
-            use the environment variable `ANTHROPIC_API_KEY`, and other endpoints get no key, so
-            that the variable is never sent to them.
+            use the environment variable `ANTHROPIC_API_KEY`. Other endpoints get no key, so that
+            they never receive the value of the variable.
         version: Sent as `anthropic-version`.
         betas: Names of beta features, sent as `anthropic-beta`.
         headers: Additional headers; they override the headers that this class sets.
@@ -192,7 +192,7 @@ class AnthropicMessages:
         return await self.stream(request, DroppingSink())
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """Ask the endpoint to count the input tokens of a request, without a response.
+        """Let the endpoint count the input tokens of a request, without generating a response.
 
         Raises:
             ProviderError: The request failed at the endpoint or on the way to it. Some endpoints

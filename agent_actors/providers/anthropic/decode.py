@@ -298,7 +298,7 @@ class MessageDecoder:
         return shown
 
     def _take_rare(self, kind: str, event: Event) -> Sequence[ModelDelta] | None:
-        """Decode an event of the rarer types; return None if the type is unknown."""
+        """Decode an event of a rare type; return None if the type is unknown."""
         if kind == "content_block_start":
             return self._blocks.begin(event.index, event.content_block or {"type": "text"})
         if kind == "content_block_stop":
@@ -429,7 +429,7 @@ def _billed(raw: WireObject, *names: str) -> int:
     """Return the sum over all sampling steps, or the total if that is higher."""
     steps = raw.get("iterations")
     found = cast("list[object]", steps) if isinstance(steps, list) else []
-    each = (count_in(cast(WireObject, one), *names) for one in found if isinstance(one, dict))
+    each = (count_in(cast(WireObject, item), *names) for item in found if isinstance(item, dict))
     return max(count_in(raw, *names), sum(each))
 
 

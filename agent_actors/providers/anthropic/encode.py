@@ -318,11 +318,13 @@ def _mark(
     options: EncodeOptions,
 ) -> None:
     """Mark the ends of the cached parts, within the endpoint's limit."""
-    said = [part for _, parts in messages for part in parts]
-    left = _MAX_CACHE_POINTS - sum("cache_control" in part for part in (*system, *tools, *said))
+    conversation = [part for _, parts in messages for part in parts]
+    left = _MAX_CACHE_POINTS - sum(
+        "cache_control" in part for part in (*system, *tools, *conversation)
+    )
     # The last part includes all earlier parts, so it is marked first.
     ends: tuple[tuple[CachePoint, list[JsonObject]], ...] = (
-        ("messages", said),
+        ("messages", conversation),
         ("system", system),
         ("tools", tools),
     )

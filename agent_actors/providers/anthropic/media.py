@@ -2,7 +2,7 @@
 
 An image or a file is sent as a URL, or as the data from its `data:` URL. The format depends on the
 media type, not on the class of the block: anything except an image is sent as a document, and a
-text document must be plain text. Images are not decoded and encoded again.
+text document must be plain text. Images are not re-encoded.
 """
 
 from typing import Final

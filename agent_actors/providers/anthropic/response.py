@@ -159,7 +159,7 @@ class MessageResponseParser:
         """Report that the finish reason has arrived, or that content followed it."""
         if self._end_marked == "wrongly":
             return
-        if self._end_marked == "yes" and not any(isinstance(one, _CONTENT) for one in shown):
+        if self._end_marked == "yes" and not any(isinstance(item, _CONTENT) for item in shown):
             return
         self._end_marked = "yes" if self._end_marked == "no" else "wrongly"
         if self._on_end_marked is not None:

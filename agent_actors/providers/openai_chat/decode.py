@@ -155,7 +155,7 @@ class ChunkDecoder:
         self.summed_up: bool = False
 
     def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
-        """Return the texts that the lines from `start` add to `plain`, up to a different line.
+        """Return the texts that the lines from `start` add to `plain`, until a line does more.
 
         The result is empty if the first line does anything else; the caller must decode that line.
         """
@@ -175,7 +175,7 @@ class ChunkDecoder:
         )
 
     def decode(self, data: str | bytes, fault: Fault = "") -> list[ModelDelta]:
-        """Decode one data line into deltas; count the line in `damaged` if it is incomplete.
+        """Decode one data line into deltas; add the line to `damaged` if parts of it are lost.
 
         Args:
             data: The line.
@@ -214,8 +214,8 @@ class ChunkDecoder:
             raise self._in_band(chunk.error)
         # A `message` with a role is a response from another API, not an error message.
         message = cast(JsonValue, chunk.message)
-        said = isinstance(message, dict) and "role" in message
-        if chunk.choices is None and not said and (message or chunk.detail):
+        has_role = isinstance(message, dict) and "role" in message
+        if chunk.choices is None and not has_role and (message or chunk.detail):
             raise self._in_band(message or chunk.detail)
         self.model = self.model or chunk.model or ""
         self.response_id = self.response_id or chunk.id or ""

@@ -129,7 +129,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect, target: Origin) -> li
             sent = _assistant(message, answered, dialect, target)
         else:
             sent = _spoken(message, dialect)
-        return b",".join(_encoded(one) for one in sent)
+        return b",".join(_encoded(item) for item in sent)
 
     def encode_lean(message: Message) -> bytes:
         return _HEAVY if has_media(message) else encode(message)

@@ -98,7 +98,7 @@ class ReasoningDetails:
 
     def whole(self) -> list[JsonValue]:
         """Return the complete details, in the order in which they began."""
-        return [dict(found) for one in self._details if (found := mend_object(one.whole()))]
+        return [dict(found) for item in self._details if (found := mend_object(item.whole()))]
 
     def _take(self, fragment: JsonObject, *, whole: bool) -> str:
         kind = str(fragment.get("type"))

@@ -14,7 +14,7 @@ _LENGTH: Final = 9
 
 
 def short_call_id(call_id: str) -> str:
-    """Return the id as nine letters and digits. Two different ids collide once in 10^16."""
+    """Return the id as nine letters and digits. Two ids collide with a probability of 10^-16."""
     if len(call_id) == _LENGTH and call_id.isascii() and call_id.isalnum():
         return call_id
     digest = hashlib.blake2b(call_id.encode("utf-8", "replace"), digest_size=8).digest()

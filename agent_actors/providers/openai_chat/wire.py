@@ -162,10 +162,10 @@ SAYS_NOTHING: Final[tuple[object, ...]] = (None, False, "", [], {})
 
 
 def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
-    """Return the texts that the first lines add to this field, up to a different line.
+    """Return the texts that the first lines add to this field, until a line does anything else.
 
-    The texts contain no surrogates: a line with a surrogate or with invalid UTF-8 is a line of
-    another kind.
+    The texts contain no surrogates: a line with a surrogate or with invalid UTF-8 also ends
+    the texts.
     """
     texts: list[str] = []
     decode = _PLAIN_DECODERS[field].decode
