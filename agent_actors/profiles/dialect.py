@@ -1,8 +1,8 @@
 """The requirements and peculiarities of one kind of endpoint, as plain values.
 
 A `ChatDialect` comes from a provider profile, or from a caller who knows the endpoint. Behaviour
-that can be recognised from the response stream does not need a field here. A field exists only
-where such recognition can be wrong.
+that can be recognised in the response stream does not need a field here. A field exists only if
+such recognition can be wrong.
 """
 
 from collections.abc import Iterable
@@ -27,24 +27,25 @@ def _as_names(names: str | Iterable[str]) -> frozenset[str]:
     return frozenset((names,) if isinstance(names, str) else names)
 
 
-@attrs.frozen(kw_only=True, cache_hash=True)  # hashed several times a turn, in keys
+@attrs.frozen(kw_only=True, cache_hash=True)  # hashed several times per turn, as part of keys
 class ChatDialect:
     """The dialect of chat completions that one kind of endpoint speaks.
 
     Attributes:
         max_tokens_field: The request field for the maximum number of tokens of a response.
         refuses: Request fields that are not sent, by their names on the wire, for example
-            `temperature`. A caller's `extra_body` is sent anyway. With `tools`, the endpoint is
-            used for text only: no tools are offered, and earlier calls and results are sent as
-            text.
+            `temperature`. Fields in a caller's `extra_body` are still sent. If the set contains
+            `tools`, the endpoint is used for text only: no tools are offered, and earlier calls and
+            results are sent as text.
         include_usage: Whether to request token counts; a few endpoints refuse that request field.
         echo_reasoning: The message field in which thinking is sent back, for example
-            `reasoning_content`; empty: thinking is not sent back. A few endpoints require thinking
-            between tool calls, others refuse it.
+            `reasoning_content`; empty: thinking is not sent back. A few endpoints require the
+            thinking between tool calls; others refuse it.
         cumulative: True if each chunk repeats all the text so far. If False, repeated text is
-            recognised in long texts only.
+            recognised only in long texts.
         text_tool_calls: How tool calls are marked in the text; empty: text is never read as a call.
-        short_call_ids: True if call ids must have nine letters and digits (Mistral's template).
+        short_call_ids: True if call ids must consist of nine letters and digits (Mistral's
+            template).
         structured_output: How a response that matches a schema is requested.
     """
 
@@ -64,10 +65,10 @@ class ChatDialect:
         ):
             if value not in known:
                 raise ConfigError(
-                    f"ChatDialect: {name} must be one of {', '.join(map(repr, known))}; "
-                    f"got {value!r}"
+                    f"ChatDialect: the field {name!r} must be one of "
+                    f"{', '.join(map(repr, known))}; got {value!r}"
                 )
 
 
-# The dialect of an endpoint of which nothing is known.
+# The dialect of an endpoint about which nothing is known.
 PLAIN: Final = ChatDialect()

@@ -1,7 +1,7 @@
 """The data of one provider as plain values: address, requirements and known quirks.
 
 This module defines the fields of a profile and validates them. `registry` reads profiles from
-files, and `resolve` derives the URL and the API key of an endpoint. A profile holds the names of
+files, and `resolve` derives the URL and the API key of an endpoint. A profile contains the names of
 environment variables but no secrets, so it can be shown, logged and kept in a repository.
 """
 
@@ -21,7 +21,8 @@ PROTOCOLS: Final[tuple[str, ...]] = get_args(Protocol)
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 LAST_QUIRK: Final = 50
-"""The highest number of a chat completions quirk; `docs/reference/quirks.md` counts from 1."""
+"""The highest number of a chat completions quirk; `docs/reference/quirks.md` numbers them from 1.
+"""
 
 
 def _texts(value: str | Iterable[str]) -> tuple[str, ...]:
@@ -37,8 +38,9 @@ class ModelRule:
     """A different dialect for some of a provider's models.
 
     Attributes:
-        names: Shell patterns of model names, for example `gpt-5*`; case-sensitive.
-        dialect: The complete dialect of these models; no field is taken from the profile's dialect.
+        names: Shell patterns for model names, for example `gpt-5*`; case-sensitive.
+        dialect: The complete dialect of these models; no field is inherited from the profile's
+            dialect.
     """
 
     names: tuple[str, ...] = attrs.field(converter=_texts)
@@ -59,29 +61,30 @@ class ProviderProfile:
 
     Attributes:
         name: The name of the provider.
-        protocol: `openai` is chat completions, `anthropic` is Messages.
-        base_url: The default base URL; empty: the caller or the environment must name one.
+        protocol: `openai` for chat completions, or `anthropic` for Messages.
+        base_url: The default base URL; empty: the caller or the environment must specify one.
         base_url_env: Environment variables for the base URL; the first one that is set is used.
         path: Added to a URL from `base_url_env` that has no path. Such a URL may also omit
             `http://`.
-        model: The default model; empty: the caller or the environment must name one.
+        model: The default model; empty: the caller or the environment must specify one.
         model_env: Environment variables for the model.
-        model_names: The endpoint's names of models, by the names that callers use; a model that is
-            not listed keeps its name.
-        system_prompt: The system prompt of agents that have none.
+        model_names: The endpoint's model names, by the names that callers use; a model that is not
+            listed keeps its name.
+        system_prompt: The system prompt of agents that do not have one.
         api_key_env: Environment variables for the API key.
         api_key_required: Whether the provider refuses requests without an API key.
         api_key_header: The header for the bare API key; empty: the header that the protocol
             defines.
-        dialect: The dialect. With Anthropic's protocol only `refuses` is used.
-        models: Dialects of models that differ; the first rule that covers a model applies.
+        dialect: The dialect. With Anthropic's protocol, only `refuses` is used.
+        models: Dialects for models that need a different one; the first rule that covers a model
+            applies.
         quirks: The numbers of the quirks that the provider is known for.
         resend_refused: Whether refused or filtered responses are sent again with later requests. By
-            default they are left out, because they make endpoints refuse again.
+            default they are left out, because they can make the endpoint refuse those requests too.
 
     Raises:
-        ConfigError: A field is invalid; names the profile, the field, the expected and actual
-            value.
+        ConfigError: A field is invalid. The error names the profile, the field, and the expected
+            and actual values.
     """
 
     name: str
@@ -113,23 +116,28 @@ class ProviderProfile:
 
 def _find_error(profile: ProviderProfile) -> str:
     if not profile.name.strip():
-        return "field name must not be blank"
+        return "the field 'name' must not be blank"
     if profile.protocol not in PROTOCOLS:
-        return f"field protocol must be one of {_listed(PROTOCOLS)}; got {profile.protocol!r}"
+        return f"the field 'protocol' must be one of {_listed(PROTOCOLS)}; got {profile.protocol!r}"
     if profile.base_url and not profile.base_url.startswith(("http://", "https://")):
-        return f"field base_url must begin with http:// or https://; got {profile.base_url!r}"
+        return f"the field 'base_url' must begin with http:// or https://; got {profile.base_url!r}"
     if profile.path and not profile.path.startswith("/"):
-        return f"field path must begin with a slash; got {profile.path!r}"
+        return f"the field 'path' must begin with a slash; got {profile.path!r}"
     if any(not 1 <= number <= LAST_QUIRK for number in profile.quirks):
-        return f"field quirks must hold numbers from 1 to {LAST_QUIRK}; got {list(profile.quirks)}"
+        return (
+            f"the field 'quirks' must contain only numbers from 1 to {LAST_QUIRK}; "
+            f"got {list(profile.quirks)}"
+        )
     for rule in profile.models:
         if not rule.names:
-            return "field models: each rule needs names, such as ['gpt-5*']"
+            return "each rule in the field 'models' must have names, such as ['gpt-5*']"
     for field in ("base_url_env", "model_env", "api_key_env"):
         names: tuple[str, ...] = getattr(profile, field)
         for name in names:
             if not name.isidentifier():
-                return f"field {field} must hold names of environment variables; got {name!r}"
+                return (
+                    f"the field {field!r} must contain names of environment variables; got {name!r}"
+                )
     if profile.protocol == "anthropic":
         return _find_messages_error(profile)
     return ""
@@ -137,10 +145,13 @@ def _find_error(profile: ProviderProfile) -> str:
 
 def _find_messages_error(profile: ProviderProfile) -> str:
     if profile.api_key_header:
-        return "field api_key_header is for the protocol 'openai' only; leave it out"
+        return "the field 'api_key_header' works only with the protocol 'openai'; leave it out"
     for dialect in (profile.dialect, *(rule.dialect for rule in profile.models)):
         if dialect != ChatDialect(refuses=dialect.refuses):
-            return "field refuses is the only dialect field for the protocol 'anthropic'"
+            return (
+                "the protocol 'anthropic' supports only the dialect field 'refuses'; "
+                "leave the other dialect fields out"
+            )
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The built-in profiles, and the profiles of a user's own file.
+"""The built-in profiles, and the profiles in a user's own file.
 
 This module parses the file format (TOML) and reports mistakes in a file. An error names the file,
 the profile, the field, the expected value and the most similar known name. There is no global
@@ -25,13 +25,13 @@ T = TypeVar("T", ProviderProfile, ChatDialect)
 Profiles: TypeAlias = Mapping[str, ProviderProfile]
 
 PROFILES_ENV: Final = "AGENT_ACTORS_PROFILES"
-"""The environment variable that names a user's own profile file."""
+"""The environment variable that contains the path of a user's own profile file."""
 
 _OURS: Final = "profiles.toml"
 _EXTENDS: Final = "extends"
 _NAMES: Final = "names"
 
-# The types of field values, by their names in error messages.
+# The Python types of field values, by their names in error messages.
 _KINDS: Final[Mapping[str, type]] = {
     "a string": str,
     "true or false": bool,
@@ -43,7 +43,7 @@ _KINDS: Final[Mapping[str, type]] = {
 
 
 def _kind_of(field: "attrs.Attribute[object]") -> str:
-    """Return the type name of a field, derived from its default; only names have no default."""
+    """Return the type name of a field, derived from its default; only `names` has none."""
     if field.name == "models":
         return "a list of tables"
     if field.name == "quirks":
@@ -67,7 +67,7 @@ _RULE_FIELDS: Final = {_NAMES: "a list of strings", **_DIALECT}
 
 @functools.cache
 def builtin_profiles() -> Profiles:
-    """Return the profiles of the package, by name."""
+    """Return the profiles that are part of this package, by name."""
     text = resources.files("agent_actors.profiles").joinpath(_OURS).read_text("utf-8")
     return parse_profiles(text, source=_OURS, known={})
 
@@ -76,7 +76,8 @@ def load_profiles(path: str | os.PathLike[str]) -> Profiles:
     """Read a profile file, which may extend the built-in profiles.
 
     Args:
-        path: The file, in the format of the package's own `agent_actors/profiles/profiles.toml`.
+        path: The path of the file, which has the same format as the package's own
+            `agent_actors/profiles/profiles.toml`.
 
     Returns:
         The file's own profiles, by name.
@@ -96,22 +97,24 @@ def load_profiles(path: str | os.PathLike[str]) -> Profiles:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"cannot read the profile file {os.fspath(path)!r}: {reason}") from error
+        raise ConfigError(
+            f"the profile file {os.fspath(path)!r} cannot be read: {reason}"
+        ) from error
     return _parsed(text, os.fspath(path))
 
 
 @functools.lru_cache(maxsize=8)
 def _parsed(text: str, source: str) -> Profiles:
-    # Options are created many times, so the parsed text is cached. The file is read each time,
+    # Options are created often, so the result of parsing is cached. The file is read each time,
     # because it may have changed.
     return parse_profiles(text, source=source, known=builtin_profiles())
 
 
 def known_profiles(environ: Mapping[str, str]) -> Profiles:
-    """Return the built-in profiles, overridden by those of the file in `AGENT_ACTORS_PROFILES`.
+    """Return the built-in profiles, overridden by the file that `AGENT_ACTORS_PROFILES` names.
 
     Raises:
-        ConfigError: That file cannot be read, or it contains a mistake.
+        ConfigError: The file cannot be read, or it contains a mistake.
     """
     path = environ.get(PROFILES_ENV, "").strip()
     if not path:
@@ -140,21 +143,21 @@ def parse_profiles(text: str, *, source: str, known: Profiles) -> Profiles:
     Args:
         text: TOML with one table per profile.
         source: The name of the text in errors.
-        known: Profiles that these profiles may extend, in addition to earlier ones in the text.
+        known: Profiles that can be extended, in addition to earlier profiles in the text.
 
     Raises:
-        ConfigError: The text is invalid; names the text, the profile and the field.
+        ConfigError: The text is invalid. The error names the text, the profile and the field.
     """
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source}: not valid TOML: {error}") from error
+        raise ConfigError(f"{source}: the text is not valid TOML: {error}") from error
     found: dict[str, ProviderProfile] = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(
-                f"{source}: {name!r} must be a table that holds a profile, such as [{name}]; "
-                f"got {table!r}"
+                f"{source}: {name!r} must be a table with the fields of a profile, "
+                f"such as [{name}]; got {table!r}"
             )
         try:
             found[name] = _profile(name, cast("dict[str, object]", table), {**known, **found})
@@ -171,14 +174,14 @@ def _profile(name: str, table: dict[str, object], known: Profiles) -> ProviderPr
         extended = cast("str", table[_EXTENDS])
         if extended not in known:
             raise ConfigError(
-                f"{where}: field {_EXTENDS} must name a built-in or earlier profile; "
+                f"{where}: the field {_EXTENDS!r} must name a built-in or earlier profile; "
                 f"got {extended!r}; {_nearest(extended, known)}"
             )
         base = attrs.evolve(known[extended], name=name)
     dialect = _changed(base.dialect, table, where)
     fields = {field: value for field, value in table.items() if field in _PROFILE}
     rules = _rules(cast("list[object]", fields.pop("models", [])), dialect, where)
-    # The rules of an extended profile are inherited unchanged, after the new rules.
+    # The rules of the extended profile are inherited unchanged and follow the new rules.
     changes = {**fields, "dialect": dialect, "models": (*rules, *base.models)}
     return _evolved(base, changes)
 
@@ -186,7 +189,7 @@ def _profile(name: str, table: dict[str, object], known: Profiles) -> ProviderPr
 def _rules(tables: Iterable[object], dialect: ChatDialect, where: str) -> list[ModelRule]:
     rules: list[ModelRule] = []
     for number, table in enumerate(tables, 1):
-        inside = f"{where}: rule {number} of field models"
+        inside = f"{where}: rule {number} in the field 'models'"
         if not isinstance(table, dict):
             raise ConfigError(f"{inside} must be a table with names; got {table!r}")
         rule = cast("dict[str, object]", table)
@@ -202,11 +205,11 @@ def _changed(dialect: ChatDialect, table: dict[str, object], where: str) -> Chat
         return _evolved(dialect, changes)
     except ConfigError as error:
         reason = str(error).removeprefix("ChatDialect: ")
-        raise ConfigError(f"{where}: field {reason}") from error
+        raise ConfigError(f"{where}: {reason}") from error
 
 
 def _evolved(value: T, changes: Mapping[str, object]) -> T:
-    # `_check` has validated the types of the file's values, which no type checker can follow.
+    # `_check` has validated the types of the file's values, but a type checker cannot know that.
     evolve = cast("Callable[..., T]", attrs.evolve)
     return evolve(value, **changes)
 
@@ -217,7 +220,7 @@ def _check(table: dict[str, object], fields: Mapping[str, str], where: str) -> N
         if kind is None:
             raise ConfigError(f"{where}: there is no field {field!r}; {_nearest(field, fields)}")
         if not _fits(value, kind):
-            raise ConfigError(f"{where}: field {field} must be {kind}; got {value!r}")
+            raise ConfigError(f"{where}: the field {field!r} must be {kind}; got {value!r}")
 
 
 def _fits(value: object, kind: str) -> bool:
@@ -225,14 +228,14 @@ def _fits(value: object, kind: str) -> bool:
         return False
     if isinstance(value, dict):
         table = cast("dict[str, object]", value)
-        return all(isinstance(one, str) for one in table.values())
+        return all(isinstance(item, str) for item in table.values())
     if not isinstance(value, list):
         return True
     members = cast("list[object]", value)
     if kind == "a list of strings":
-        return all(isinstance(one, str) for one in members)
+        return all(isinstance(item, str) for item in members)
     if kind == "a list of integers":
-        return all(type(one) is int for one in members)
+        return all(type(item) is int for item in members)
     return True
 
 

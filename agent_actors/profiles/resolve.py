@@ -1,8 +1,8 @@
 """Resolve the URL, model, API key and dialect of one endpoint.
 
-Sources in order of precedence: the caller's arguments, the variables `AGENT_ACTORS_*`, the
-provider's own variables, and the profile's default. The environment is an argument. A blank
-variable counts as not set. No `repr` and no error shows an API key.
+The sources, in order of precedence, are the caller's arguments, the `AGENT_ACTORS_*` variables, the
+provider's own variables, and the profile's default. The environment is passed as an argument. A
+blank variable is treated as not set. No `repr` and no error shows an API key.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,16 +22,17 @@ MODEL_ENV: Final = "AGENT_ACTORS_MODEL"
 API_KEY_ENV: Final = "AGENT_ACTORS_API_KEY"
 
 NO_API_KEY: Final = "not-needed"
-"""Sent if no API key was given: some local servers refuse an empty key, and none checks the key."""
+"""Sent if no API key was given: some local servers refuse an empty key, but none of them checks it.
+"""
 
-# Headers in which a caller may send an API key, whatever the protocol.
+# Headers in which a caller may send an API key, with any protocol.
 _KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
-# A server that listens on all addresses is reached at the loopback address.
+# A server that listens on all addresses can be reached at the loopback address.
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 _LOOPBACK: Final = "127.0.0.1"
 
 OPENAI_COMPATIBLE: Final = ProviderProfile(name="openai-compatible")
-"""Any endpoint that speaks chat completions and of which nothing else is known."""
+"""Any endpoint that speaks chat completions and about which nothing else is known."""
 
 
 def _shown(url: str) -> str:
@@ -44,8 +45,8 @@ class ResolvedProvider:
 
     Attributes:
         profile: The profile of the provider.
-        base_url: The base URL; empty if no source names one.
-        model: The model, as the endpoint names it; empty if no source names one.
+        base_url: The base URL; empty if no source specifies one.
+        model: The name of the model at the endpoint; empty if no source specifies one.
         api_key: The API key; None if no source has one, empty if no key must be sent.
         api_key_header: The header for the bare API key; None: the header that the protocol defines.
         dialect: The dialect of this model at this endpoint.
@@ -73,16 +74,16 @@ def resolve(
 
     Args:
         profile: The profile of the provider.
-        environ: The environment.
-        base_url: The caller's base URL; blank: not given.
-        model: The caller's model; blank: not given.
-        api_key: The caller's API key; None: not given, empty: send no key.
-        api_key_header: The caller's header for the bare API key; None: not given.
-        headers: Names of the headers that the caller sends. If one of them carries an API key, no
-            other key is required.
+        environ: The environment variables.
+        base_url: The caller's base URL; blank if not given.
+        model: The caller's model; blank if not given.
+        api_key: The caller's API key; None if not given, empty to send no key.
+        api_key_header: The caller's header for the bare API key; None if not given.
+        headers: The names of the headers that the caller sends. If one of them carries an API key,
+            no other key is required.
 
     Raises:
-        ConfigError: The provider requires an API key and there is none, or a variable does not
+        ConfigError: The provider requires an API key but there is none, or a variable does not
             contain a valid URL.
     """
     if not model.strip():
@@ -116,9 +117,9 @@ def resolve_provider(
     """Resolve the `provider` of an agent's options; the other arguments are those of `resolve`.
 
     Args:
-        provider: The name of a profile, a profile, None for any endpoint that speaks chat
-            completions, or a provider object of the caller.
-        environ: The environment.
+        provider: The name of a profile; a profile; a provider object of the caller; or None for any
+            endpoint that speaks chat completions.
+        environ: The environment variables.
         base_url: The option; blank if not given.
         model: The option; blank if not given.
         api_key: The option; `NO_API_KEY` if not given.
@@ -129,7 +130,8 @@ def resolve_provider(
         The endpoint; None if the caller passed a provider object.
 
     Raises:
-        ConfigError: There is no such profile, a key is missing, or a variable holds no URL.
+        ConfigError: There is no such profile, a key is missing, or a variable does not contain a
+            valid URL.
     """
     if isinstance(provider, str):
         profile = find_profile(provider, known_profiles(environ))
@@ -151,7 +153,7 @@ def resolve_provider(
 
 
 def default_model(environ: Mapping[str, str]) -> str:
-    """Return the model that the environment names; empty if it names none."""
+    """Return the model that the environment specifies; empty if it specifies none."""
     return _first(environ, (MODEL_ENV,))
 
 
@@ -169,10 +171,10 @@ def _base_url(profile: ProviderProfile, environ: Mapping[str, str]) -> str:
 
 
 def _completed(value: str, variable: str, profile: ProviderProfile) -> str:
-    """Complete the URL in a provider's own variable, which may hold a host name only.
+    """Complete the URL in a provider's own variable, which may contain only a host name.
 
-    If the value has no scheme, missing parts are taken from the profile's URL, including the port.
-    If the value has a scheme, the default port of that scheme applies.
+    If the value has no scheme, the missing parts, including the port, are taken from the profile's
+    URL. If the value has a scheme, the default port of that scheme applies.
     """
     usual = urlsplit(profile.base_url)
     bare = "://" not in value
@@ -180,11 +182,11 @@ def _completed(value: str, variable: str, profile: ProviderProfile) -> str:
         url = urlsplit(f"{usual.scheme or 'https'}://{value}" if bare else value)
         port = url.port or (usual.port if bare else None)
     except ValueError:
-        # The error shows neither the value nor the text of the ValueError, which quotes the value:
-        # the value may contain a password.
+        # The error must not show the value, because it may contain a password. The text of the
+        # ValueError quotes the value, so the error does not show that text either.
         raise ConfigError(
-            f"the environment variable {variable} is not a valid URL; expected one such as "
-            f"{profile.base_url or 'https://host' + profile.path}"
+            f"the environment variable {variable} does not contain a valid URL; expected a URL "
+            f"such as {profile.base_url or 'https://host' + profile.path}"
         ) from None
     host = url.hostname or _LOOPBACK
     if host in _EVERYWHERE:

@@ -1,1 +1,1 @@
-"""Machines without I/O: bytes or events in, events or commands out. No clock, no awaits."""
+"""State machines without I/O: bytes or events in, events or commands out. No clock, no awaits."""

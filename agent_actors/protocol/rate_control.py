@@ -1,16 +1,16 @@
 """The request rate that an endpoint accepts, learned from its refusals.
 
-This module owns the state learned about one endpoint: the time until which it must be left alone,
+This module owns the state learned about one endpoint: the time until which no requests may be sent,
 the number of unanswered requests that are allowed at once, and the number of responses that may be
-in progress at once. An endpoint that never refuses is not slowed down at all. The module uses no
-clock and no tasks: times are passed in, and methods return how long to wait.
+in progress at once. An endpoint that never refuses a request is not slowed down at all. The module
+uses no clock and no tasks: the caller passes in the time, and methods return how long to wait.
 
 The algorithm is additive increase, multiplicative decrease. A refusal (429, or another form of "too
-many requests") halves the window of unanswered requests, down to one, and pauses all requests for
-as long as the endpoint asked. All requests sent before a cut count for one cut only. Each response
-widens the window again, by one per full window of responses. A limit on the responses in progress
-is learned in the same way, through `ceiling`. After a minute without a refusal, all limits are
-reset.
+many requests") halves the window of unanswered requests, but not below one, and pauses all requests
+for as long as the endpoint asked. Refusals of requests that were sent before a rate reduction do
+not cause another one. Each response widens the window again, by one per full window of responses.
+The limit on the responses in progress, `ceiling`, is learned in the same way. After a minute
+without a refusal, all limits are reset.
 """
 
 import math
@@ -19,23 +19,27 @@ from typing import Final
 import attrs
 
 _RECOVERED_AFTER: Final = 60.0
-"""Seconds without a refusal after which the limits are removed. Endpoints count per minute."""
+"""The number of seconds without a refusal after which the limits are removed. Endpoints count
+requests per minute.
+"""
 
 _WIDE: Final = 64.0
-"""Number of unanswered requests from which on a window no longer matters."""
+"""The number of unanswered requests above which the window no longer matters."""
 
 _SHORTEST_GAP: Final = 0.01
-"""Minimum seconds between two requests, if one at a time is still too fast. A smaller gap is
-dropped.
+"""The minimum number of seconds between two requests, used when one request at a time is still too
+fast. A smaller gap is dropped.
 """
 
 _MANY: Final = 3
-"""Consecutive refusals, with one request at a time, that indicate a rate limit and not chance."""
+"""The number of consecutive refusals, with one request at a time, that indicate a rate limit and
+not chance.
+"""
 
 _LONGEST_GAP: Final = 1.0
 
 _SHORTER: Final = 1 / 8
-"""The part of the gap by which one response shortens the gap."""
+"""The fraction by which one response shortens the gap."""
 
 
 @attrs.define(eq=False)
@@ -43,7 +47,7 @@ class Ticket:
     """One request in progress.
 
     Attributes:
-        cuts: Number of cuts of the window before the request was sent.
+        cuts: The number of rate reductions before the request was sent.
         answered: True once a part of the response has arrived, or the request has ended.
     """
 
@@ -53,13 +57,14 @@ class Ticket:
 
 @attrs.frozen
 class RateStatistics:
-    """A snapshot of a pace.
+    """A snapshot of the rate limits that were learned.
 
     Attributes:
-        refusals: Number of refusals by the endpoint so far.
-        window: Requests that may be unanswered at once; inf while there is no limit.
-        ceiling: Responses that may be in progress at once; inf while there is no limit.
-        paused_until: The time until which nothing is sent, by the clock of the times passed in.
+        refusals: The number of refusals by the endpoint so far.
+        window: The number of requests that may be unanswered at once; inf while there is no limit.
+        ceiling: The number of responses that may be in progress at once; inf while there is no
+            limit.
+        paused_until: The time until which no requests are sent, on the caller's clock.
     """
 
     refusals: int
@@ -70,9 +75,9 @@ class RateStatistics:
 
 @attrs.define(eq=False)
 class RateController:
-    """The state learned about one endpoint. Times are seconds of any monotonic clock."""
+    """The state learned about one endpoint. Times are in seconds, on any monotonic clock."""
 
-    # Checking this flag is the only cost for an endpoint that refuses nothing.
+    # For an endpoint that never refuses, checking this flag is the only cost.
     is_open: bool = attrs.field(default=True, init=False)
     _window: float = attrs.field(default=math.inf, init=False)
     _ceiling: float = attrs.field(default=math.inf, init=False)
@@ -83,17 +88,18 @@ class RateController:
     _gap: float = attrs.field(default=0.0, init=False)
     _in_a_row: int = attrs.field(default=0, init=False)
     _refusals: int = attrs.field(default=0, init=False)
-    # Responses begun so far. A refused caller can see from it whether other requests were accepted.
+    # The number of responses begun so far. It shows a refused caller whether other requests were
+    # accepted.
     answers: int = attrs.field(default=0, init=False)
-    # Time of the first refusal since the last response; inf if there was none.
+    # The time of the first refusal since the last response; inf if there was none.
     refusing_since: float = attrs.field(default=math.inf, init=False)
 
     def wait(self, now: float, live: int) -> float:
-        """Return the seconds until a request may begin.
+        """Return the number of seconds until a request may begin.
 
         Args:
             now: The current time.
-            live: Number of responses in progress.
+            live: The number of responses in progress.
 
         Returns:
             0 if a request may begin now; inf if another request must make progress first.
@@ -111,7 +117,7 @@ class RateController:
         return 0.0 if room else math.inf
 
     def begin(self, now: float) -> Ticket:
-        """Record that a request is sent."""
+        """Record that a request is being sent."""
         self._unanswered += 1
         if self._gap:
             self._paused_until = max(self._paused_until, now + self._gap)
@@ -141,25 +147,26 @@ class RateController:
         Args:
             ticket: The request.
             now: The current time.
-            pause: Seconds for which the endpoint asked to be left alone; 0 if it named no time.
-            live: Number of other responses in progress.
+            pause: The pause that the endpoint asked for, in seconds; 0 if it did not ask for one.
+            live: The number of other responses in progress.
         """
         self._refusals += 1
         self._refused_at = now
         self.refusing_since = min(self.refusing_since, now)
         self.is_open = False
-        if ticket.cuts == self._cuts:  # a request sent before the last cut says nothing new
+        # A request that was sent before the last reduction shows nothing new.
+        if ticket.cuts == self._cuts:
             self._cut(live)
         self._paused_until = max(self._paused_until, now + max(pause, self._gap))
 
     def statistics(self) -> RateStatistics:
-        """Return a snapshot."""
+        """Return a snapshot of the limits."""
         return RateStatistics(self._refusals, self._window, self._ceiling, self._paused_until)
 
     def _cut(self, live: int) -> None:
         self._cuts += 1
         self._in_a_row += 1
-        if self._in_a_row >= _MANY:  # a window of one is too wide
+        if self._in_a_row >= _MANY:  # even a window of one is too wide
             self._gap = min(_LONGEST_GAP, max(_SHORTEST_GAP, self._gap * 2))
         self._window = 1.0 if self._window == math.inf else max(1.0, self._window / 2)
         self._ceiling = float(max(1, live))

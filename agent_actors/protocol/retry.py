@@ -1,13 +1,13 @@
 """Decide which failures of a model call are retried, and when.
 
-This module owns the verdict on a failure, the backoff between attempts, and the budgets that keep
-retries from becoming a flood. It is pure: times and random numbers are passed in. The runtime
+This module owns the verdict on a failure, the backoff between attempts, and the budgets that
+prevent a flood of retries. It is pure: the caller passes in times and random numbers. The runtime
 performs the retries and notifies subscribers.
 
-The rules follow the official clients. These failures are retried: a failed or broken connection, a
-status of 408, 409, 425, 429 or 5xx, and the same errors reported inside a response, also as a
-finish reason. If an endpoint
-sends the header `x-should-retry`, that header decides.
+The rules follow the official clients. These failures are retried: a failed or broken connection; a
+response with status 408, 409, 425, 429 or 5xx; and the same errors when they are reported inside a
+response or as its finish reason. If an endpoint sends the header `x-should-retry`, that header
+decides.
 """
 
 import math
@@ -28,11 +28,11 @@ from agent_actors.errors import (
 
 _TRANSIENT: Final = frozenset({408, 409, 425, 429})
 _NEVER: Final = frozenset({501, 505})
-"""The 5xx statuses that a retry cannot change."""
+"""5xx statuses for which a retry does not help."""
 
 _REFUSALS: Final = frozenset({429, 529})
-"""Statuses that mean "too many requests". A 503 means the same if it names a time; otherwise it may
-be any outage.
+"""Statuses that mean "too many requests". A 503 has the same meaning if it names a time; otherwise
+it may report any outage.
 """
 
 _IN_BAND_REFUSALS: Final = frozenset(
@@ -56,7 +56,7 @@ _IN_BAND_TRANSIENT: Final = frozenset(
         "insufficient_system_resource",
         "network_error",
         "timeout",
-        # The reason why Groq stopped a stream early.
+        # Groq's reason for stopping a stream early.
         "x_groq.error",
         # The model wrote something that the endpoint cannot parse. Sampling again often helps.
         "malformed_function_call",
@@ -70,17 +70,17 @@ _IN_BAND_TRANSIENT: Final = frozenset(
 
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
-# Values of `x-ratelimit-reset-…`: for example "6m0s", "1.5s", "250ms", or plain seconds.
+# Values of `x-ratelimit-reset-…`, for example "6m0s", "1.5s", "250ms" or plain seconds.
 _SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 
 _WHAT_IS_LIMITED: Final = ("requests", "tokens", "input-tokens", "output-tokens")
 
 LONGEST_PAUSE: Final = 60.0
-"""Seconds. The longest pause that an endpoint can ask for; a longer one counts as an outage."""
+"""Seconds. The longest pause that an endpoint can ask for; a longer one is treated as an outage."""
 
 _ENDPOINT_TRIES: Final = 500.0
-"""Retries that an endpoint gets immediately; each response earns one back."""
+"""The number of retries that an endpoint gets immediately; each response earns one back."""
 
 _EARNED_PER_SECOND: Final = 10.0
 
@@ -91,19 +91,19 @@ def _at_least_none(retries: int) -> int:
 
 @attrs.frozen(kw_only=True)
 class RetryPolicy:
-    """Limits on the retries of a model call. Durations in seconds.
+    """Limits on the retries of a model call. Durations are in seconds.
 
     Attributes:
-        max_retries: Maximum number of retries of one model call; 0 or less for none. A refusal (for
-            example 429) does not count while the endpoint accepts other requests. The refused call
-            then only waits, with pauses that grow up to one minute.
+        max_retries: The maximum number of retries of one model call; 0 or less for no retries. A
+            refusal (for example 429) does not count while the endpoint accepts other requests. In
+            that case, the refused call only waits, with pauses that grow up to one minute.
         base: The upper bound of the first random pause. The bound doubles with each retry, up to
             one minute.
-        patience: Seconds for which a refused call keeps waiting. Its last attempt is made at the
-            end of this time at the latest; the call does not wait for a pause that would end later.
-            If the endpoint has refused all requests for this long, calls that wait to be sent give
+        patience: How long a refused call keeps waiting. Its last attempt is made at the end of this
+            time at the latest: if a pause would end later, the call does not wait for it. If the
+            endpoint has refused all requests for this long, calls that are waiting to be sent give
             up.
-        run_budget: Maximum number of retries of all model calls of one run.
+        run_budget: The maximum number of retries of all model calls of one run.
     """
 
     max_retries: int = attrs.field(default=2, converter=_at_least_none)
@@ -112,10 +112,10 @@ class RetryPolicy:
     run_budget: int = 50
 
     def pause(self, retry: int, chance: float) -> float:
-        """Return the seconds before a retry: exponential backoff with full jitter.
+        """Return the pause before a retry, in seconds: exponential backoff with full jitter.
 
         Args:
-            retry: The number of the retry, from 1; 0 counts as 1.
+            retry: The number of the retry, from 1; 0 is treated as 1.
             chance: A random number from 0 to 1.
         """
         return chance * min(LONGEST_PAUSE, self.base * 2.0 ** min(max(retry - 1, 0), 32))
@@ -123,12 +123,13 @@ class RetryPolicy:
 
 @attrs.frozen
 class Verdict:
-    """The meaning of a failure.
+    """The decision on a failure.
 
     Attributes:
         again: True if a retry may help.
-        refused: True if the endpoint reported too many requests: all its sessions slow down.
-        after: Seconds for which the endpoint asked to be left alone; None if it named no time, or a
+        refused: True if the endpoint reported too many requests, so that all sessions that use it
+            slow down.
+        after: The pause that the endpoint asked for, in seconds; None if it named no time, or a
             time that has passed.
     """
 
@@ -142,7 +143,7 @@ def judge(error: ProviderError, *, now: float) -> Verdict:
 
     Args:
         error: The failure.
-        now: Seconds since the epoch, for an endpoint that names a date.
+        now: The current time in seconds since the epoch, for endpoints that name a date.
     """
     match error:
         case ProviderStatusError(status=status, headers=headers):
@@ -153,8 +154,8 @@ def judge(error: ProviderError, *, now: float) -> Verdict:
             limited = status in _REFUSALS or status == 503
             after = wanted_pause(headers, now=now, limited=limited)
             refused = status in _REFUSALS or (status == 503 and after is not None)
-            # A pause of zero would use up all attempts within milliseconds, so it counts as no
-            # time.
+            # With a pause of zero, all attempts would be used up within milliseconds, so zero is
+            # treated as no time.
             return Verdict(again, again and refused, after or None)
         case ProviderInBandError(code=code):
             refused = code.lower() in _IN_BAND_REFUSALS
@@ -168,13 +169,14 @@ def judge(error: ProviderError, *, now: float) -> Verdict:
 
 
 def wanted_pause(headers: dict[str, str], *, now: float, limited: bool) -> float | None:
-    """Return the seconds for which a response asks to be left alone; None if it names no time.
+    """Return the pause that a response asks for, in seconds; None if it names no time.
 
     Args:
-        headers: Headers of the response, with names in lower case.
-        now: Seconds since the epoch; the `date` header of the response replaces it, if present.
-        limited: True if an exhausted limit may be the reason. Only then the headers of limits
-            count.
+        headers: The headers of the response, with names in lower case.
+        now: The current time in seconds since the epoch. If the response has a `date` header, that
+            date is used instead.
+        limited: True if an exhausted limit may be the reason. Only then are the rate limit headers
+            read.
     """
     span = _number(headers.get("retry-after-ms", ""))
     if span is not None:
@@ -190,7 +192,7 @@ def wanted_pause(headers: dict[str, str], *, now: float, limited: bool) -> float
 
 
 def _reset(headers: dict[str, str], what: str, now: float) -> float | None:
-    """Return the seconds until an exhausted limit is filled again; None if there is none."""
+    """Return the seconds until an exhausted limit is reset; None if no limit is exhausted."""
     for stem in ("x-ratelimit-{0}-{1}", "anthropic-ratelimit-{1}-{0}"):
         if _number(headers.get(stem.format("remaining", what), "")) == 0:
             reset = headers.get(stem.format("reset", what), "").strip()
@@ -200,7 +202,7 @@ def _reset(headers: dict[str, str], what: str, now: float) -> float | None:
 
 def _number(text: str) -> float | None:
     text = text.strip()
-    # `float` accepts more than HTTP: `1_0`, `1e1`, digits of other scripts.
+    # `float` accepts more than HTTP allows: `1_0`, `1e1`, digits of other scripts.
     number = float(text) if _NUMBER.fullmatch(text) else math.inf
     return number if number < math.inf else None
 
@@ -213,7 +215,7 @@ def _span(text: str) -> float | None:
 
 
 def _until(text: str, headers: dict[str, str], now: float) -> float | None:
-    """Return the seconds until a date, by the endpoint's own clock if the response contains it."""
+    """Return the seconds until a date, by the endpoint's own clock if the response shows it."""
     date = _date(text)
     if date is None:
         return None
@@ -224,7 +226,7 @@ def _until(text: str, headers: dict[str, str], now: float) -> float | None:
 def _date(text: str) -> float | None:
     try:
         date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):  # a number in a date may have any length
+    except (ValueError, OverflowError):  # the numbers in a date may have any length
         try:
             date = datetime.fromisoformat(text)
         except ValueError:
@@ -236,10 +238,10 @@ def _date(text: str) -> float | None:
 
 @attrs.define(eq=False)
 class RetryBudget:
-    """A budget that keeps retries from becoming a flood if an endpoint answers no request.
+    """A budget that prevents a flood of retries if an endpoint does not answer any request.
 
-    The budget starts at 500, which is also its maximum. Each response adds one, and so does each
-    tenth of a second.
+    The budget starts at its maximum of 500. Each response adds one, and so does every tenth of a
+    second.
     """
 
     _left: float = attrs.field(default=_ENDPOINT_TRIES, init=False)
@@ -249,7 +251,7 @@ class RetryBudget:
         """Take one retry from the budget. Return False if the budget is empty.
 
         Args:
-            now: Seconds of any monotonic clock.
+            now: The current time in seconds, on any monotonic clock.
         """
         if self._at is not None:
             self._left += (now - self._at) * _EARNED_PER_SECOND
@@ -261,5 +263,5 @@ class RetryBudget:
         return True
 
     def earn(self) -> None:
-        """Record a response of the endpoint, which adds one retry."""
+        """Record a response from the endpoint, which adds one retry to the budget."""
         self._left += 1

@@ -1,24 +1,25 @@
 """Server-sent events: bytes in, complete events out.
 
 This module owns the text of an event stream, from the first byte of a response body to the parsed
-events. It implements the algorithm of the WHATWG HTML standard (sections "Parsing an event stream"
+events. It implements the algorithm in the WHATWG HTML standard (sections "Parsing an event stream"
 and "Interpreting an event stream"). It does not know HTTP, reconnecting, or the meaning of the
 data.
 
-`SSEDecoder.feed` ends every line with LF and cuts the read after its last complete line. The rest
-waits in `unfinished`, which is only appended to until its line ends. Therefore the work stays
-linear, even if the reads are small. `_take_plain` handles complete lines that contain nothing but
+`SSEDecoder.feed` converts all line ends to LF and splits each read after its last complete line.
+The rest is kept in `unfinished`, which is only appended to until its line ends. Therefore the work
+stays linear even if the reads are small. `_take_plain` handles complete lines that contain only
 `data: …` events. All other lines go through `_take_lines`, which follows the steps of the standard.
-Both paths must agree; the tests compare both with a literal implementation of the standard.
+Both paths must give the same results; the tests compare them with a literal implementation of the
+standard.
 
-The standard ignores a line with an unknown field name, and replaces bytes that are not UTF-8. Both
-are signs that bytes of the stream were lost or changed. A decoder with `shows_faults` therefore
-returns them, in order, among the events. A comment that ends like a JSON object counts as such a
-line, because a data line that lost its beginning looks like that.
+The standard ignores lines with unknown field names, and replaces bytes that are not UTF-8. Both are
+signs that bytes of the stream were lost or changed. A decoder with `shows_faults` therefore returns
+them, in order, among the events. A comment that ends like a JSON object is treated as such a line,
+because a data line that lost its beginning looks like that.
 
-Fields are separated as bytes and decoded when they are complete. The result is exact: CR, LF, colon
-and space are never part of a longer UTF-8 sequence, and Python's `replace` inserts the same number
-of U+FFFD as the standard's decoder.
+Fields are separated as bytes and decoded when they are complete. This gives the exact result: CR,
+LF, colon and space are never part of a longer UTF-8 sequence, and Python's `replace` inserts the
+same number of U+FFFD as the standard's decoder.
 """
 
 import re
@@ -30,48 +31,53 @@ DEFAULT_MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """Bytes. An image or a file sent inline as base64 in one chunk fits; an endless line does not."""
 
 DEFAULT_MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
-"""Bytes. Twice the line limit, so that it applies only to data that really spans lines."""
+"""Bytes. Twice the line limit, so that this limit applies only to data that really spans several
+lines.
+"""
 
 _FIELD: Final = re.compile(rb"[A-Za-z][\w-]*:[^{}\[\]\"]*")
-"""A field that is not in the standard and contains no JSON: an extension of some endpoint."""
+"""A field that is not in the standard and contains no JSON: an extension by an endpoint."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 
 _MAX_RETRY_DIGITS: Final = 640
-"""Digits. No setting of Python makes `int()` refuse this many; a longer number is no real time."""
+"""Digits. `int()` always accepts this many; a longer number is not a real time."""
 
 _PREVIEW_BYTES: Final = 40
-"""Bytes of an overlong line shown in its error: enough to recognise HTML or binary data."""
+"""The number of bytes of an overlong line that the error shows: enough to recognise HTML or binary
+data.
+"""
 
 
 class SSELimitError(ValueError):
     """A line or an event of the stream is larger than the limit of the decoder."""
 
 
-# `bytes`: bytes of the event's data were not UTF-8 and were replaced. `line`: the data is the text
-# of a line that no event stream contains. `empty`: the event has a name and no data.
+# `bytes`: the event's data contained bytes that are not UTF-8 and were replaced. `line`: the data
+# is the text of a line that is not valid in an event stream. `empty`: the event has a name but no
+# data.
 Fault: TypeAlias = Literal["", "bytes", "line", "empty"]
 
 _KNOWN_LINES: Final = frozenset({b"error", b"[DONE]"})
-"""Field names that endpoints send although the standard does not have them; not reported as faults.
+"""Field names that endpoints send although they are not in the standard; they are not reported as
+faults.
 """
 
 
-# A Struct and not an attrs class, because one is made per token of every stream. A frozen attrs
-# instance costs seven times as much, a NamedTuple four times. The Struct holds no containers, so
-# the garbage collector need not track it. Returning the data as bytes was measured and rejected: it
-# saves a fifth of the cost of an ASCII event and adds half to any other event, because data that is
-# promised to be UTF-8 must be checked.
+# A Struct and not an attrs class, because one instance is created per token of every stream.
+# Creating a frozen attrs instance costs seven times as much, and creating a NamedTuple four times.
+# The Struct contains no containers, so the garbage collector need not track it. Returning the data
+# as bytes was measured and rejected: it saves a fifth of the cost of an ASCII event but adds half
+# to any other event, because data that is promised to be UTF-8 must be checked.
 class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
     """One dispatched event.
 
     Args:
-        event: The event type; `"message"` if the stream named none.
-        data: The data lines of the event, joined by LF.
+        event: The event type; `"message"` if the stream did not name one.
+        data: The data lines of the event, joined with LF.
         id: The last event id at the time of dispatch; `""` before the first.
-        retry: The reconnection time in milliseconds that this event itself set; None otherwise.
-        fault: The reason for which the event cannot be trusted; always empty without
-            `shows_faults`.
+        retry: The reconnection time in milliseconds, if this event itself set it; otherwise None.
+        fault: The reason why the event cannot be trusted; always empty without `shows_faults`.
     """
 
     event: str
@@ -82,11 +88,11 @@ class ServerSentEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class SSEDecoder:
-    r"""A decoder for one event stream, independent of how its bytes were split.
+    r"""A decoder for one event stream; how its bytes are split into reads does not matter.
 
     Use one decoder per response body: call `feed` with each read, then `close`. The events are
-    those of the complete body. The call that receives the end of an event's blank line returns the
-    event.
+    those of the complete body. An event is returned by the call that receives the end of its blank
+    line.
 
         >>> decoder = SSEDecoder()
         >>> [event.data for event in decoder.feed(b"data: a\n\ndata: b")]
@@ -96,10 +102,10 @@ class SSEDecoder:
 
     Args:
         max_line_bytes: The longest accepted line, in bytes without its line end.
-        max_event_bytes: The most data accepted in one event, in received bytes, including the LFs
-            between its lines.
-        shows_faults: True to mark events whose bytes were replaced, and to return the lines and
-            events that the standard ignores.
+        max_event_bytes: The maximum size of the data of one event, in received bytes, including the
+            LFs between its lines.
+        shows_faults: True to mark events whose bytes were replaced, and to also return the lines
+            and events that the standard ignores.
 
     Attributes:
         unfinished: The beginning of a line whose end has not arrived; read-only.
@@ -147,15 +153,15 @@ class SSEDecoder:
         self._max_event_bytes = max_event_bytes
         self._plain_limit = min(max_line_bytes, max_event_bytes)
         self._shows_faults = shows_faults
-        # The bytes so far while they may still become a BOM; None afterwards.
+        # The bytes so far while they may still be the start of a BOM; None afterwards.
         self._start: bytes | None = b""
-        # True if the last read ended in CR: a LF at the start of the next read belongs to that line
-        # end.
+        # True if the last read ended in CR: an LF at the start of the next read belongs to that
+        # line end.
         self._skip_lf = False
         self.unfinished: bytearray = bytearray()
         self._block_open = False
-        # True if `feed_plain` may take a complete read of plain events. This includes the start of
-        # the stream, because data that begins with a BOM is not plain.
+        # True if `feed_plain` may process a complete read of plain events. This includes the start
+        # of the stream, because data that begins with a BOM is not plain.
         self._between_events = True
         self._data = bytearray()
         self._event = ""
@@ -170,29 +176,30 @@ class SSEDecoder:
     def last_event_id(self) -> str:
         """The id to send as `Last-Event-ID` when reconnecting; `""` before the first.
 
-        It is the last id that was confirmed by a blank line, whether or not its block had data.
+        It is the last id that was confirmed by a blank line, whether or not its block contained
+        data.
         """
         return self._last_event_id
 
     @property
     def retry(self) -> int | None:
-        """The reconnection time last set by the stream, in milliseconds; None before the first."""
+        """The last reconnection time in the stream, in milliseconds; None before the first."""
         return self._retry
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """Process the next bytes of the stream.
 
         Args:
-            data: The received bytes, of any number and cut anywhere.
+            data: The received bytes; their number and boundaries do not matter.
 
         Returns:
             The events that these bytes completed, in order.
 
         Raises:
-            SSELimitError: A line or an event exceeded its limit. If the same read completed events
-                before it, these are returned and the next call raises the error. The events before
-                the error therefore do not depend on how the bytes were split. Every later call
-                raises the error again.
+            SSELimitError: A line or an event exceeded its limit. If the same read completed earlier
+                events, they are returned and the next call raises the error. Therefore the events
+                before the error do not depend on how the bytes were split. Every later call raises
+                the error again.
             RuntimeError: The decoder is closed.
         """
         if self._failure is not None or self._closed:
@@ -229,13 +236,14 @@ class SSEDecoder:
         return events
 
     def feed_plain(self, data: bytes) -> list[bytes] | None:
-        """Process a read if it contains only events of one data line each.
+        """Process a read if all of its events have exactly one data line.
 
-        The last event may be incomplete. Nearly every read from a model is of this kind. This
-        method saves an object per event, and returns bytes for parsers that want bytes.
+        The last event may be incomplete. Almost every read from a model has this form. For such
+        reads, this method creates no object per event, and returns bytes for parsers that accept
+        bytes.
 
         Returns:
-            The data of the complete events, as received. None for any other read: nothing was
+            The data of the complete events, as received. None for any other read; nothing has been
             processed then, and the read must be passed to `feed`.
         """
         if not self._between_events or b"\r" in data:
@@ -257,7 +265,8 @@ class SSEDecoder:
         """Process the end of the stream; may be called repeatedly.
 
         Returns:
-            No events: the standard discards an event whose blank line never arrived.
+            Always an empty list, because the standard discards an event whose blank line never
+            arrived.
 
         Raises:
             SSELimitError: The stream had exceeded a limit.
@@ -279,7 +288,7 @@ class SSEDecoder:
         self._data.clear()
 
     def _without_bom(self, head: bytes) -> bytes:
-        """Return the bytes of `head` after a BOM; none while `head` may still become a BOM."""
+        """Return the bytes of `head` after a BOM; nothing while `head` may still become a BOM."""
         if len(head) < len(_BOM) and _BOM.startswith(head):
             self._start = head
             return b""
@@ -287,7 +296,7 @@ class SSEDecoder:
         return head.removeprefix(_BOM)
 
     def _keep(self, rest: bytes) -> None:
-        """Keep the start of an unfinished line, within the limit."""
+        """Keep the beginning of an unfinished line, within the limit."""
         if len(self.unfinished) + len(rest) > self._max_line_bytes:
             raise self._line_too_long(
                 bytes(self.unfinished[:_PREVIEW_BYTES]) + rest[:_PREVIEW_BYTES]
@@ -295,7 +304,7 @@ class SSEDecoder:
         self.unfinished += rest
 
     def _take_plain(self, lines: bytes, events: list[ServerSentEvent]) -> bool:
-        """Process `lines` if they are one-line data events only. Return whether they were."""
+        """Process `lines` if they contain only one-line data events. Return whether they did."""
         plain = None if self._block_open else self._plain_data(lines)
         if plain is None:
             return False
@@ -310,7 +319,7 @@ class SSEDecoder:
         return True
 
     def _plain_data(self, lines: bytes) -> list[bytes] | None:
-        """Return the data of `lines`, without a loop, if they are one-line data events only."""
+        """Return the data of `lines`, without a loop, if they contain only one-line data events."""
         if (
             not lines.startswith(b"data: ")
             or not lines.endswith(b"\n\n")
@@ -326,8 +335,8 @@ class SSEDecoder:
 
     def _take_lines(self, lines: bytes, events: list[ServerSentEvent]) -> None:
         """Process complete lines one by one."""
-        # One split instead of a search per line is a third faster. Its list is proportional to one
-        # read, and the caller chose the size of the read.
+        # Splitting once is a third faster than searching for each line. The size of the list is
+        # proportional to one read, and the caller chose the size of the read.
         for line in lines[:-1].split(b"\n"):
             if not line:
                 self._dispatch(events)
@@ -338,7 +347,7 @@ class SSEDecoder:
                 events.append(ServerSentEvent("message", odd, self._last_event_id, None, "line"))
 
     def _take_field(self, line: bytes) -> bool:
-        """Process a line. Return False if it has no meaning, or ends as only data does."""
+        """Process a line. Return False if it is unknown, or ends like JSON without being data."""
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -354,10 +363,10 @@ class SSEDecoder:
         elif name == b"retry":
             if value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
                 self._retry = self._retry_of_block = int(value)
-        else:  # a comment, whose name is empty, or a field without a meaning
+        else:  # a comment, whose name is empty, or an unknown field
             return False
         self._block_open = True
-        # A lost line end joins the next data line to a name or an id.
+        # If a line end was lost, the next data line became part of a name or an id.
         return name == b"data" or not value.endswith(b"}")
 
     def _dispatch(self, events: list[ServerSentEvent]) -> None:
@@ -375,8 +384,8 @@ class SSEDecoder:
         self._block_open = False
 
     def _line_too_long(self, start_of_line: bytes) -> SSELimitError:
-        # Shows no byte after the one that exceeds the limit, so that the message, too, does not
-        # depend on the size of the read.
+        # No byte after the first one over the limit is shown, so that the message does not depend
+        # on the size of the reads either.
         shown = start_of_line[: min(_PREVIEW_BYTES, self._max_line_bytes + 1)]
         return SSELimitError(
             f"a line of the event stream is longer than {self._max_line_bytes} bytes; it starts"
@@ -386,14 +395,14 @@ class SSEDecoder:
 
     def _event_too_large(self, size: int) -> SSELimitError:
         return SSELimitError(
-            f"an event of the stream has at least {size} bytes of data, more than the"
-            f" {self._max_event_bytes} accepted; if such events are expected, raise"
+            f"an event of the stream has at least {size} bytes of data, but at most"
+            f" {self._max_event_bytes} are accepted; if such events are expected, raise"
             " max_event_bytes"
         )
 
 
 def _text(data: bytes, last_id: str, retry: int | None) -> tuple[str, str, int | None, Fault]:
-    """Return the fields of an event after its type. Bytes that are not UTF-8 are replaced."""
+    """Return the fields of an event except its type. Bytes that are not UTF-8 are replaced."""
     try:
         return data.decode("utf-8"), last_id, retry, ""
     except UnicodeDecodeError:
@@ -401,7 +410,7 @@ def _text(data: bytes, last_id: str, retry: int | None) -> tuple[str, str, int |
 
 
 def _is_odd(line: bytes) -> bool:
-    """Return whether an ignored line may be the rest of a data line."""
+    """Return whether an ignored line may be the remainder of a data line."""
     name, _, value = line.partition(b":")
     if not name:
         return value.rstrip().endswith(b"}")

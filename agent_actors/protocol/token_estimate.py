@@ -1,10 +1,10 @@
-"""Estimate the number of tokens that messages take, with any counter for texts.
+"""Estimate the number of tokens of messages, with any function that counts the tokens of a text.
 
-This module defines which parts of a message a model reads as text, and adds a fixed amount for the
-rest: a few tokens per message, a round number per image. It contains no tokeniser: a `TokenCounter`
-is any function from a text to a number. Two estimates need no counter. `naive_tokens` errs on the
-high side, for budgets. `rough_tokens` applies the common rule of four characters per token, for a
-first estimate.
+This module defines which parts of a message a model reads as text. For everything else it adds a
+fixed amount: a few tokens per message, a round number per image. It contains no tokeniser: a
+`TokenCounter` is any function from a text to a number. Two estimates need no counter.
+`naive_tokens` deliberately overestimates, for budgets. `rough_tokens` uses the common rule of four
+characters per token, for a first estimate.
 """
 
 import json
@@ -28,29 +28,33 @@ from agent_actors.domain.usage import estimate_tokens
 from agent_actors.errors import ConfigError
 
 MESSAGE_TOKENS: Final = 4
-"""Tokens per message in addition to its text, for its role and delimiters: OpenAI's own figure."""
+"""The tokens per message in addition to its text, for its role and delimiters: OpenAI's own figure.
+"""
 
 
-# Tokenisers know the frequent parts of words. Three letters per token gives more tokens than any of
-# them needs for prose. Some tokenisers have one token per digit, so each digit counts.
+# Tokenisers have tokens for frequent parts of words. At three letters per token, the estimate for
+# prose exceeds the count of every known tokeniser. Some tokenisers have one token per digit, so
+# each digit counts.
 _LETTERS_PER_TOKEN: Final = 3
 _SPACES_PER_TOKEN: Final = 2
-# A single space before a word or a mark belongs to it; before a digit, and in runs, it does not.
+# A single space before a word or punctuation mark belongs to it. A space before a digit, or in a
+# run of spaces, does not.
 _RUN: Final = re.compile(
     r"(?P<letters>[A-Za-z]+)|(?P<free> (?=[!-/:-~]))|(?P<spaces>\s+)|(?P<near>[\x80-\u07ff])"
     r"|(?P<far>[\u0800-\uffff])|(?P<astral>[\U00010000-\U0010ffff])|(?P<mark>.)",
     re.DOTALL,
 )
-# Tokens per character beyond ASCII, by its length in UTF-8: two, three and four bytes. A tokeniser
-# without a token for the character falls back to bytes, and uses at most one token per byte.
+# The tokens per character beyond ASCII, by its length in UTF-8: two, three and four bytes. A
+# tokeniser without a token for the character falls back to bytes and uses at most one token per
+# byte.
 _OF_CHARACTER: Final = {"near": 1, "far": 2, "astral": 4, "mark": 1, "free": 0}
 
 
 class TokenCounter(Protocol):
-    """A function that counts the tokens of a text: for example `len(tokenizer.encode(text))`.
+    """A function that counts the tokens of a text, for example `len(tokenizer.encode(text))`.
 
-    It is called with each text of a message, possibly repeatedly with the same text. It must
-    return an int of at least 0, and must accept any text, including the empty one.
+    It is called for each text of a message, possibly repeatedly with the same text. It must return
+    an int of at least 0, and must accept any text, including the empty text.
     """
 
     def __call__(self, text: str, /) -> int:
@@ -59,10 +63,11 @@ class TokenCounter(Protocol):
 
 
 def naive_tokens(text: str) -> int:
-    """Estimate the number of tokens without a tokeniser, on the high side.
+    """Estimate the number of tokens without a tokeniser; the result is usually too high.
 
-    For prose, code and JSON in any script the estimate is above the count of current models'
-    tokenisers, for English by about one half. Random letters (base64, keys) may take more tokens.
+    For prose, code and JSON in any script, the estimate exceeds the count of current models'
+    tokenisers, for English by about one half. Random letters (base64, keys) may take more tokens
+    than estimated.
     """
     total = 0
     for match in _RUN.finditer(text):
@@ -80,8 +85,8 @@ def naive_tokens(text: str) -> int:
 def rough_tokens(messages: Iterable[Message]) -> int:
     """Estimate the tokens of all messages as a quarter of their characters, plus their images.
 
-    The estimate ignores scripts and code, for which it may be too low by half. Images count as in
-    `message_tokens`.
+    The rule does not consider scripts and code, for which the estimate may be too low by half.
+    Images count as in `message_tokens`.
     """
     characters = media = 0
     for message in messages:
@@ -95,7 +100,7 @@ def message_tokens(message: Message, counter: TokenCounter) -> int:
     """Return the number of tokens of a message, including its role and delimiters.
 
     Raises:
-        ConfigError: The counter returned no int, or one below 0.
+        ConfigError: The counter did not return an int of at least 0.
     """
     total = MESSAGE_TOKENS
     for block in message.blocks:
@@ -117,8 +122,8 @@ def _texts(block: ContentBlock) -> list[str]:
         case TextBlock():
             return [block.text]
         case ThinkingBlock():
-            # Only thoughts that an endpoint wants back are sent again. The next endpoint is not
-            # known here, so thoughts that it would not receive count as well.
+            # Only thinking that an endpoint wants back is sent again. The next endpoint is not
+            # known here, so thinking that it would not receive is counted as well.
             return [block.thinking] if block.signature or block.extra else []
         case ToolUseBlock():
             return [block.name, block.arguments_text]

@@ -2,20 +2,20 @@
 
 The machine knows the state of one run: whether the model is being called, which tool calls are
 open, and what to record next. It does not know tasks, clocks, stores or endpoints. The driver feeds
-events to the machine and executes the commands that it returns, in order. `TABLE` defines the loop;
-the diagram in the docs is generated from it. An event that the table does not list for a state
-raises `IllegalTransition`.
+events to the machine and executes the returned commands in order. `TABLE` defines the loop; the
+diagram in the docs is generated from it. An event that the table does not list for the current
+state raises `IllegalTransition`.
 
     ready ──UserInput──▶ model ──ModelCompleted──▶ tools ──ToolFinished──▶ model … ──▶ done
 
 If the run has an output type, `model` leads to `output`: the driver reports whether the response is
-valid. An invalid response is reported to the model, which is called again up to `output_retries`
-times. The model is not called again if an invalid response was cut off.
+valid. If it is invalid, the validation error is sent to the model, which is called again up to
+`output_retries` times. If an invalid response was cut off, the model is not called again.
 
-A response that was refused or filtered ends the run. None of its calls runs: each becomes a
+A response that was refused or filtered ends the run. Its calls are not executed: each becomes a
 `ToolUseError` and gets a synthetic result, so that the history stays valid.
 
-At most `max_calls` calls of one response run. The others get synthetic error results.
+At most `max_calls` calls of one response are executed. The others get synthetic error results.
 
 Input that arrives during the run waits for the next turn boundary.
 """
@@ -49,7 +49,7 @@ class State(StrEnum):
 class UserInput:
     """Input from the caller, which starts the run or steers it later.
 
-    Input without text and blocks starts a run that continues the conversation as it is.
+    Empty input, without text and blocks, starts a run that continues the conversation unchanged.
     """
 
     text: str
@@ -62,7 +62,7 @@ class Resumed:
 
     Attributes:
         calls: The open calls, in the model's order.
-        results: Results of some of them, which the caller supplied.
+        results: The results that the caller supplied for some of the calls.
         deferred: The ids of calls that stay open and are not started.
     """
 
@@ -73,19 +73,19 @@ class Resumed:
 
 @attrs.frozen
 class ToolFinished:
-    """A tool call ended, successfully or not."""
+    """A tool call has ended, successfully or not."""
 
     result: ToolCallResult
 
 
 @attrs.frozen
 class OutputValid:
-    """The response has the requested output type."""
+    """The response matches the requested output type."""
 
 
 @attrs.frozen
 class OutputInvalid:
-    """The response does not have the requested output type.
+    """The response does not match the requested output type.
 
     Attributes:
         feedback: The validation error, which is sent to the model.
@@ -98,11 +98,11 @@ class OutputInvalid:
 class Interrupted:
     """The run must end now.
 
-    The driver has waited for the tools that were running, and has fed their results.
+    The driver has already waited for the running tools and has fed their results.
 
     Attributes:
         stop_reason: The stop reason of the run.
-        why: The content of the synthetic results of calls that have no result.
+        why: The content of the synthetic results for calls without a result.
         leave_open: True to leave these calls open instead; they get results or answers after the
             run has ended.
     """
@@ -114,9 +114,9 @@ class Interrupted:
 
 @attrs.frozen
 class BudgetExceeded:
-    """A budget is used up, and the run must end with the stop reason `budget:<what>`.
+    """A budget is used up, so the run must end with the stop reason `budget:<what>`.
 
-    In the state `done`, this event replaces the stop reason of a run that a budget cut short.
+    In the state `done`, this event replaces the stop reason if a budget cut the run short.
 
     Attributes:
         what: The name of the budget.
@@ -141,7 +141,7 @@ TurnEvent: TypeAlias = (
 
 @attrs.frozen
 class UserEntry:
-    """Record the input of the caller, or the feedback on an invalid output."""
+    """Record the caller's input, or the feedback on an invalid output."""
 
     text: str
     blocks: tuple[ContentBlock, ...] = ()
@@ -167,7 +167,7 @@ class ResultEntry:
 
     Attributes:
         result: The result.
-        synthetic: True if the machine made the result, since the tool returned none.
+        synthetic: True if the machine created the result because the tool did not return one.
     """
 
     result: ToolCallResult
@@ -179,14 +179,14 @@ Entry: TypeAlias = UserEntry | AnswerEntry | CallEntry | ResultEntry
 
 @attrs.frozen
 class Append:
-    """Commit these entries together, before the next command."""
+    """Commit these entries together, before executing the next command."""
 
     entries: tuple[Entry, ...]
 
 
 @attrs.frozen
 class CallModel:
-    """Call the model, and feed `ModelCompleted`.
+    """Call the model, and feed the `ModelCompleted`.
 
     Attributes:
         iteration: The number of this model call in the run, from 1.
@@ -221,7 +221,7 @@ Commands: TypeAlias = tuple[Command, ...]
 
 
 class IllegalTransition(Exception):
-    """The driver fed an event that the table does not list for the state: a bug in the driver."""
+    """The driver has a bug: it fed an event that the table does not list for the state."""
 
     def __init__(self, state: State, event: object, detail: str = "") -> None:
         super().__init__(f"{type(event).__name__} in state {state.value}{detail}")
@@ -242,7 +242,7 @@ _STOP_OF: Final[Mapping[FinishReason, StopReason]] = {
 }
 
 
-_DAMAGED_OUTPUT: Final = "a part of your answer was lost on the way; send all of it again"
+_DAMAGED_OUTPUT: Final = "a part of your answer was lost in transit; send the complete answer again"
 
 
 @attrs.define(eq=False)
@@ -250,10 +250,10 @@ class TurnMachine:
     """One run of the agent loop.
 
     Args:
-        max_iterations: The maximum number of model calls of the run.
+        max_iterations: The maximum number of model calls in the run.
         output_retries: How often, in the whole run, the model is called again after an invalid
-            response; None: the run has no output type, and every response is valid.
-        max_calls: The maximum number of calls of one response that run.
+            response. None: the run has no output type, and every response is valid.
+        max_calls: The maximum number of calls in one response that are executed.
     """
 
     max_iterations: int
@@ -263,7 +263,7 @@ class TurnMachine:
     iteration: int = attrs.field(default=0, init=False)
     _open: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
     _waiting: list[UserInput] = attrs.field(factory=list[UserInput], init=False)
-    # How the run ends if the response that is being checked is invalid; None: call the model again.
+    # The stop reason to use if the response being checked is invalid; None: call the model again.
     _end_if_invalid: StopReason | None = attrs.field(default=None, init=False)
 
     @property
@@ -273,7 +273,7 @@ class TurnMachine:
 
     @property
     def pending_input(self) -> tuple[UserInput, ...]:
-        """Input that arrived during the run and that no turn has taken yet, oldest first."""
+        """Input that arrived during the run and has not been used in a turn yet, oldest first."""
         return tuple(self._waiting)
 
     def feed(self, event: TurnEvent) -> Commands:
@@ -301,7 +301,7 @@ class TurnMachine:
         return append + self._call_model()
 
     def resume(self, event: Resumed) -> Commands:
-        """Record the given results, and start the other calls."""
+        """Record the supplied results, and start the other calls."""
         self._open.update((call.id, call) for call in event.calls)
         self.state = State.TOOLS
         for result in event.results:
@@ -320,7 +320,7 @@ class TurnMachine:
         return ()
 
     def take_answer(self, answer: ModelCompleted) -> Commands:
-        """Record the response, write results for malformed or too many calls, start the others."""
+        """Record the response, reject malformed and excess calls, and start the others."""
         if answer.refused:
             return self._take_refusal(answer)
         entries: list[Entry] = [AnswerEntry(answer)]
@@ -337,7 +337,9 @@ class TurnMachine:
                 entries.append(CallEntry(call))
                 refused.append(_synthetic(call, block.error))
         if answer.done:
-            refused.extend(self._close_open("the model ended the run before this call ran"))
+            refused.extend(
+                self._close_open("this call was not run, because the model ended the run")
+            )
         append = Append((*entries, *refused))
         if self._open:
             self.state = State.TOOLS
@@ -350,8 +352,8 @@ class TurnMachine:
 
     def _too_many_calls(self) -> str:
         return (
-            f"not run: one response may contain at most {self.max_calls} calls; make the remaining "
-            "calls in the next response"
+            f"this call was not run: a response may contain at most {self.max_calls} calls; make "
+            "the remaining calls in the next response"
         )
 
     def _take_refusal(self, answer: ModelCompleted) -> Commands:
@@ -364,17 +366,17 @@ class TurnMachine:
         return (Append(tuple(entries)), *self._finish(_STOP_OF[answer.finish_reason]))
 
     def take_result(self, event: ToolFinished) -> Commands:
-        """Record the result; after the last call, begin the next turn."""
+        """Record the result; after the last open call, begin the next turn."""
         self._take_call(event.result.id, event)
         append = Append((ResultEntry(event.result),))
         return (append,) if self._open else (append, *self._next_turn())
 
     def take_output(self, _: OutputValid) -> Commands:
-        """Accept the output, and end the run unless there is new input."""
+        """Accept the output, and end the run unless new input has arrived."""
         return self._next_turn() if self._waiting else self._finish(StopReason.COMPLETED)
 
     def refuse_output(self, event: OutputInvalid) -> Commands:
-        """Send the validation error to the model, and call it again while retries are left."""
+        """Send the validation error to the model and call it again, if retries are left."""
         if self._end_if_invalid is not None:
             return self._finish(self._end_if_invalid)
         if not self.output_retries:
@@ -395,7 +397,7 @@ class TurnMachine:
         what = f"budget:{event.what}"
         return self.interrupt(Interrupted(what, f"the run's budget is used up: {event.what}"))
 
-    # Steps that actions share.
+    # Steps that several actions share.
 
     def _next_turn(self) -> Commands:
         if self.iteration >= self.max_iterations:
@@ -414,11 +416,11 @@ class TurnMachine:
         self.state = State.OUTPUT
         self._end_if_invalid = None
         if answer.damaged_lines:
-            # The incomplete response may be valid and have a different meaning.
+            # An incomplete response may still be valid but have a different meaning.
             return self.refuse_output(OutputInvalid(_DAMAGED_OUTPUT))
         if answer.finish_reason in {"length", "paused"}:
-            # Some endpoints report "length" for complete responses, so check it. An invalid one
-            # would be cut off again.
+            # Some endpoints report "length" for complete responses, so the response is checked. If
+            # it is invalid, another attempt would be cut off as well.
             self._end_if_invalid = _STOP_OF[answer.finish_reason]
         elif answer.done:
             self._end_if_invalid = StopReason.OUTPUT_INVALID

@@ -1,7 +1,7 @@
-"""Validation of an endpoint's base URL and headers, for all HTTP providers.
+"""Validate an endpoint's base URL and headers, for all HTTP providers.
 
-Providers call these checks in their constructors. This module also defines how errors and logs show
-a URL.
+The constructors of providers call these checks. This module also defines how errors and logs show a
+URL.
 """
 
 import re
@@ -45,8 +45,8 @@ def split_base_url(base_url: str, *, example: str) -> SplitResult:
         raise ConfigError(f"base_url {base_url!r} is not a valid URL: {error}") from error
     if not usable:
         raise ConfigError(
-            f"base_url must begin with http:// or https:// and name a host, got {base_url!r}; "
-            f"for example {example}"
+            "base_url must begin with http:// or https:// and name a host, "
+            f"for example {example}; got {base_url!r}"
         )
     return base
 
@@ -58,11 +58,11 @@ def shown_url(base: SplitResult) -> str:
 
 
 def url_with_version(base: SplitResult, path: str) -> str:
-    """Return a base URL with `/v1`, or nothing if the URL has a version.
+    """Return a base URL with `/v1` added, or nothing if the URL already has a version.
 
     Args:
         base: The base URL that the caller passed.
-        path: The path that the provider adds; the base URL may end with it.
+        path: The path that the provider adds; the base URL may already end with it.
     """
     if _VERSION.search(base.path) is not None:
         return ""
@@ -72,8 +72,8 @@ def url_with_version(base: SplitResult, path: str) -> str:
 def explain_unknown_path(error: ProviderError, url: str, *, suggestion: str = "") -> None:
     """Add a hint to the failure if the base URL is its likely cause.
 
-    Servers report an unknown path in three ways: with status 404 or 405, with a JSON error at
-    status 200, or with the page of their web application. The hint names the requested URL.
+    Servers report an unknown path in three ways: with status 404 or 405, with a JSON error and
+    status 200, or with a page of their web application. The hint names the requested URL.
 
     Args:
         error: The failure of a request.
@@ -81,14 +81,14 @@ def explain_unknown_path(error: ProviderError, url: str, *, suggestion: str = ""
         suggestion: A base URL that may be correct; empty if none is known.
     """
     if isinstance(error, ProviderStatusError):
-        # A server that knows the path refuses unknown models with a 404, too.
+        # A server that knows the path may also respond with 404, if it does not know the model.
         unknown = error.status in {404, 405} and _MODEL.search(error.body_message) is None
     elif isinstance(error, ProviderInBandError):
         unknown = _UNKNOWN_PATH.search(str(error)) is not None
     else:
         unknown = GOT_PAGE in str(error)
     if unknown:
-        remedy = f"; base_url may lack a version, try {suggestion}" if suggestion else ""
+        remedy = f"; base_url may lack a version: try {suggestion}" if suggestion else ""
         error.add_hint(f"the request was POST {public_url(url)}{remedy}")
 
 
@@ -100,7 +100,7 @@ def checked_headers(
     Args:
         made: The headers that the provider sets.
         own: The caller's headers; they override those of the provider.
-        key: The API key. An error can then name the API key as the cause without showing it.
+        key: The API key, so that an error can name it as the cause without showing it.
 
     Raises:
         ConfigError: A name or a value is not printable ASCII.
@@ -119,7 +119,7 @@ def checked_headers(
 
 
 def keyed_headers(headers: Mapping[str, str], request: ModelRequest) -> Mapping[str, str]:
-    """Return the headers of one request, with its idempotency key unless the caller set one."""
+    """Return the headers of one request, with an idempotency key unless the caller set one."""
     if not request.idempotency_key:
         return headers
     return {"idempotency-key": request.idempotency_key, **headers}

@@ -1,6 +1,6 @@
 """Adapt a caller's own model to the `ModelProvider` protocol.
 
-A caller's object needs only one method. The adapter derives the missing methods from the existing
+The caller's object needs only one method. The adapter derives the missing methods from the existing
 ones. An object that is already a `ModelProvider` is returned unchanged.
 """
 
@@ -40,7 +40,7 @@ def adapt_provider(provider: object) -> ModelProvider:
 
     Args:
         provider: A `ModelProvider`, or an object with at least one of these methods:
-            a coroutine `complete(request)`, whose response is shown at once;
+            a coroutine `complete(request)`, whose response is shown all at once;
             a coroutine `stream(request, sink)`, which feeds the sink and returns `ModelCompleted`;
             or an async generator `stream(request)`, which yields deltas.
             `name` and `aclose` are optional.
@@ -55,14 +55,14 @@ def adapt_provider(provider: object) -> ModelProvider:
         raise ConfigError(f"{type(provider).__name__} cannot be a provider; {_EXPECTED}")
     yields = stream is not None and _takes_no_sink(stream)
     if yields and inspect.iscoroutinefunction(stream):
-        raise ConfigError(f"{type(provider).__name__}.stream takes no sink; {_EXPECTED}")
+        raise ConfigError(f"{type(provider).__name__}.stream does not accept a sink; {_EXPECTED}")
     if isinstance(provider, ModelProvider) and not yields:
         return provider
     return _Adapted(provider, stream, complete, yields=yields)
 
 
 class _Adapted:
-    """A provider based on an object with fewer methods."""
+    """A provider based on an object that has only some of the methods."""
 
     def __init__(
         self,

@@ -15,16 +15,16 @@ _SHOWN_CHARACTERS: Final = 200
 """The number of characters of a line that a notice shows."""
 
 _MAX_NOTICES: Final = 8
-"""The number of notices per response. If every line is damaged, a few notices suffice."""
+"""The maximum number of notices per response. If every line is damaged, a few notices suffice."""
 
 NOT_JSON: Final = "a data line that is not JSON was skipped"
 NOT_A_FIELD: Final = "a line that is not part of an event stream was skipped"
 NO_DATA: Final = "an event without data was skipped"
-NOT_UTF8: Final = "a data line had bytes that are not UTF-8"
+NOT_UTF8: Final = "a data line contained bytes that are not UTF-8"
 
 
 def unchanged(text: str) -> str:
-    """Return the text: there are no credentials to remove."""
+    """Return the text unchanged, because there are no credentials to remove."""
     return text
 
 
@@ -62,15 +62,15 @@ class DamagedLines:
         if self.count > _MAX_NOTICES:
             return ()
         last = "; further damaged lines are not reported" if self.count == _MAX_NOTICES else ""
-        return (NoticeDelta(f"{what}{last}: {line!r}"),)
+        return (NoticeDelta(f"{what}: {line!r}{last}"),)
 
 
 def damage_of(lost: Sequence[str], fault: Fault) -> str:
-    """Describe the damage of a line that is JSON; empty if the line is undamaged.
+    """Describe the damage to a line that is JSON; empty if the line is undamaged.
 
     Args:
         lost: The fields whose values could not be read.
-        fault: The defect that the decoder of the event stream found.
+        fault: The fault that the decoder of the event stream found.
     """
     if lost:
         return f"a part of a data line could not be read ({', '.join(dict.fromkeys(lost))})"

@@ -1,17 +1,19 @@
-"""A limit on the wait for the end of a response, once everything that matters has arrived.
+"""Limit the time spent waiting for the end of a response, once everything that matters has arrived.
 
 The outcome of two kinds of responses is known before they end:
 
-- A response with a finish reason. Some endpoints send a finish reason but neither a last event nor
-  the end of the body. Without a limit, such a complete response would be candidate until the idle
-  deadline. The finish reason therefore starts a short grace period for late token counts. After it,
-  the received content is the response, and the connection is closed. The period is suspended while
-  the sink is full, because the data that arrives meanwhile has not been read yet.
+- A response with a finish reason. Some endpoints send a finish reason, but neither a last event nor
+  the end of the body. Without a limit, such a complete response would stay open until the idle
+  deadline. The finish reason therefore starts a short grace period for late token counts. When it
+  is over, the received content is the response, and the connection is closed. The grace period is
+  suspended while the sink is full, because data that arrives during that time has not been read
+  yet.
 - A failure. Its status and headers determine how to proceed; its body is only a message for people.
   The error shows the part of the body that arrives within the grace period.
 
-Neither case may become a deadline failure. If the sink enforces deadlines, it is notified that the
-received content suffices, and a late stream then ends the wait instead of failing.
+In neither case may a deadline turn the response into a failure. If the sink enforces deadlines, it
+is notified that the received content suffices. If a deadline then expires, it ends the wait and
+raises no error.
 """
 
 import math
@@ -22,19 +24,21 @@ import trio
 from agent_actors.abc import DeadlineSink, ModelSink
 
 GRACE: Final = 2.0
-"""Seconds. Token counts follow the finish reason within milliseconds; users hardly notice the wait.
+"""Seconds. Token counts follow the finish reason within milliseconds, and users hardly notice this
+delay.
 """
 
 FAILURE_GRACE: Final = 5.0
-"""Seconds for the complete body of a failure, a few hundred bytes that are sent with the headers.
+"""Seconds to wait for the complete body of a failure: a few hundred bytes, sent with the headers.
 """
 
 
 class Grace:
-    """Ends the reading of one response soon after everything that matters has arrived.
+    """Stops reading a response soon after everything that matters has arrived.
 
     Args:
-        sink: Notified that a late stream is no longer a failure, if the sink enforces deadlines.
+        sink: If the sink enforces deadlines, it is notified that a late stream is no longer a
+            failure.
 
     Attributes:
         scope: The cancel scope to enter around the reading.
@@ -59,7 +63,7 @@ class Grace:
         self._tell(complete=ends and complete)
 
     def on_error_status(self) -> None:
-        """Start the grace period of a failure, after its status and headers arrived."""
+        """Start the grace period of a failure, after its status and headers have arrived."""
         self.scope.deadline = trio.current_time() + FAILURE_GRACE
         self._tell(complete=True)
 
@@ -74,7 +78,7 @@ class Grace:
             self.scope.deadline = trio.current_time() + GRACE
 
     def stop(self) -> None:
-        """Let deadlines apply again. Call this when the reading has ended."""
+        """Let deadlines apply again. Call this when reading has ended."""
         self._tell(complete=False)
 
     def _tell(self, *, complete: bool) -> None:

@@ -1,4 +1,4 @@
-"""Extract the error message for people from the body of a failed response."""
+"""Extract the error message from the body of a failed response."""
 
 import re
 from typing import Final
@@ -9,18 +9,18 @@ from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
 _ENVELOPE: Final = "error"
-"""The type of the object around an error; it does not describe the error."""
+"""The type of the object around an error; this type does not describe the error."""
 
 _SHOWN: Final = 500
 """The number of characters of a body, or of a failed generation, that an error shows."""
 
 _DEEPEST: Final = 16
-"""The maximum nesting of an error that is searched. Each gateway wraps an error once."""
+"""The number of levels of nested errors that are searched. Each gateway adds one level."""
 
 _SCANNED: Final = 16 * 1024
 """The number of characters of a page that are searched. Some patterns take quadratic time."""
 
-# Endpoints word this differently: "does not support tools", "tools param requires --jinja".
+# The wording differs between endpoints: "does not support tools", "tools param requires --jinja".
 _TOOLS: Final = re.compile(r"\btools?\b|\bfunction[ _-]?call", re.IGNORECASE)
 _REFUSED: Final = re.compile(
     r"\b(?:not? (?:\w+ )?(?:support|allow|permit)|unsupported|requires? --|unrecogni[sz]ed|unknown)"
@@ -28,11 +28,11 @@ _REFUSED: Final = re.compile(
     re.IGNORECASE,
 )
 _CALLERS: Final = frozenset({400, 404, 405, 422, 500, 501})
-"""Status codes with which endpoints refuse a request because of its content."""
+"""The status codes with which endpoints refuse a request because of its content."""
 
 _TEXT_ONLY_HINT: Final = (
-    "if this model does not support tools, pass none, or declare the endpoint text-only: "
-    'refuses={"tools"} in the ChatDialect of its profile'
+    "if this model does not support tools, pass no tools, or set "
+    'refuses={"tools"} in the ChatDialect of its profile to send only text'
 )
 
 _HTML_TITLE: Final = re.compile(r"<title[^<>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -41,13 +41,13 @@ _HTML_TAG: Final = re.compile(r"<[^<>]*>")
 
 
 def message_of(error: JsonValue, depth: int = _DEEPEST) -> str:
-    """Return the message in an error of any shape, at most `depth` levels deep; else empty."""
+    """Return the message in an error of any form, at most `depth` levels deep; else empty."""
     if isinstance(error, str):
         return error.strip()
     if not depth:
         return ""
     if isinstance(error, list):
-        return "; ".join(filter(None, (message_of(one, depth - 1) for one in error)))
+        return "; ".join(filter(None, (message_of(item, depth - 1) for item in error)))
     if not isinstance(error, dict):
         return ""
     inner = (message_of(error.get(key), depth - 1) for key in _MESSAGE_KEYS)
@@ -85,7 +85,7 @@ def message_of_body(body: bytes) -> str:
 
 
 def explain_refused_tools(error: ProviderStatusError) -> None:
-    """Add a hint to the failure if it most likely means that tools are not supported."""
+    """Add a hint to the failure if the likely cause is that tools are not supported."""
     text = error.body_message
     if error.status in _CALLERS and _TOOLS.search(text) and _REFUSED.search(text):
         error.add_hint(_TEXT_ONLY_HINT)

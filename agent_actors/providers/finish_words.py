@@ -1,7 +1,7 @@
-"""Finish reasons with which endpoints report a refusal or a failure of a response.
+"""Finish reasons with which endpoints report that a response was refused or failed.
 
-Endpoints that translate another protocol often keep the words of that protocol. The decoders of all
-protocols therefore recognise the words of all protocols.
+Endpoints that translate from another protocol often keep the finish reasons of that protocol. The
+decoders of all protocols therefore recognise the finish reasons of all protocols.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ REFUSAL_WORDS: Final[Mapping[str, FinishReason]] = {
     "guardrail_intervened": "content_filter",
     "error_toxic": "content_filter",
     "sensitive": "content_filter",
-    # Words of Gemini.
+    # Finish reasons of Gemini.
     "safety": "content_filter",
     "recitation": "content_filter",
     "blocklist": "content_filter",
@@ -55,14 +55,14 @@ _FAILURES: Final[Mapping[str, str]] = {
     "malformed_tool_use": "the model wrote a tool call that the endpoint cannot parse",
 }
 """A description of the failure for each word, in lower case. `protocol/retry.py` decides which of
-them are retried.
+these failures are retried.
 """
 
 
 def plain_word(word: str) -> str:
-    """Return a finish reason in lower case, without the category that some gateways put first.
+    """Return a finish reason in lower case, without the category that some gateways add in front.
 
-    Gemini's chat completions send, for example, `function_call_filter: MALFORMED_FUNCTION_CALL`.
+    For example, Gemini's chat completions send `function_call_filter: MALFORMED_FUNCTION_CALL`.
     """
     word = word.strip().lower()
     _, colon, detail = word.partition(":")

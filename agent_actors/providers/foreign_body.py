@@ -1,7 +1,7 @@
-"""Name the API that a body came from, if it is not the API of the request.
+"""Name the API that a body came from, if it is not the requested API.
 
-A wrong base URL or path often leads to another API of the same provider. Its response begins with
-status 200, so only the body shows the mistake.
+A wrong base URL or path often leads to another API of the same provider. Its response has status
+200, so only the body reveals the mistake.
 """
 
 from collections.abc import Callable
@@ -30,16 +30,16 @@ _BEDROCK_FIELDS: Final = frozenset(
     {"messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "stopReason"}
 )
 _EVENT_STREAM_MARKS: Final = (b":event-type", b":message-type", b":exception-type")
-"""Names of headers that each message of an AWS event stream has."""
+"""The names of headers that every message of an AWS event stream has."""
 
 _GZIP: Final = b"\x1f"
 
 _LINES: Final = 2
-"""The number of lines that make a body newline-delimited."""
+"""The number of lines that indicate a newline-delimited body."""
 
 
 def api_of(value: JsonValue) -> str:
-    """Name the API of a document, or of the data of an event; empty if it is not known."""
+    """Name the API of a document, or of the data of an event; empty if it is unknown."""
     if isinstance(value, list):
         return next((name for item in value if (name := api_of(item))), "")
     if not isinstance(value, dict):
@@ -51,7 +51,7 @@ def api_of(value: JsonValue) -> str:
 
 
 def api_of_text(text: str | bytes) -> str:
-    """Name the API of a document or of a data line; empty if it is not JSON, or not known."""
+    """Name the API of a document or a data line; empty if unknown or if the text is not JSON."""
     try:
         return api_of(read_json(text))
     except NotJsonError:
@@ -59,7 +59,7 @@ def api_of_text(text: str | bytes) -> str:
 
 
 def name_of_document(body: bytes) -> str:
-    """Name the kind of a body that begins like JSON; empty if it is not known."""
+    """Name the kind of a body that begins like JSON; empty if it is unknown."""
     lines = [line for line in body.splitlines() if line.strip()]
     if len(lines) < _LINES or not all(map(_is_json, lines[:_LINES])):
         return api_of_text(body)
@@ -88,8 +88,8 @@ def _is_chat(value: JsonObject, kind: str) -> bool:
 
 
 def _is_ollama(value: JsonObject, kind: str) -> bool:
-    said = isinstance(value.get("message"), dict) or isinstance(value.get("response"), str)
-    return said and isinstance(value.get("done"), bool)
+    has_text = isinstance(value.get("message"), dict) or isinstance(value.get("response"), str)
+    return has_text and isinstance(value.get("done"), bool)
 
 
 def _is_messages(value: JsonObject, kind: str) -> bool:
@@ -112,4 +112,6 @@ _APIS: Final[dict[str, _Test]] = {
     "a response of Bedrock's Converse API": lambda value, _: not _BEDROCK_FIELDS.isdisjoint(value),
     "a list, for example of models": lambda _, kind: kind.startswith("list "),
 }
-"""The tests of the APIs, by name. A test gets the object, and its fields `object` and `type`."""
+"""The checks that recognise the APIs, by name. A check gets the object, and its fields `object` and
+`type`.
+"""

@@ -6,8 +6,8 @@ the same JSON. Users therefore see the output grow as with any other endpoint. N
 reports a tool that the user did not define. The history contains nothing that another endpoint, or
 a later request without this tool, would refuse.
 
-If the request has other tools, the model can choose: it calls those first, and the output tool
-last.
+If the request has other tools, the model can choose: it calls those tools first, and the output
+tool last.
 """
 
 from collections.abc import Sequence
@@ -30,13 +30,13 @@ from agent_actors.domain.model import (
 
 _NAME: Final = "final_answer"
 _ABOUT: Final = (
-    "Gives the final answer. Call it once, when everything is known, instead of answering in text."
+    "Gives the final answer. Call it once, when you know everything, instead of answering in text."
 )
 
 
 @attrs.frozen
 class OutputTool:
-    """The tool with which one request asks for its output.
+    """The tool through which a request gets its structured output.
 
     Attributes:
         request: The request to send, including the tool.
@@ -54,7 +54,8 @@ class OutputTool:
             request: The request.
             output: The schema of the expected output.
             force: Whether the request forces the model to call a tool. Pass False for endpoints
-                that refuse a forced call; then only the description of the tool asks for the call.
+                that refuse a forced call; in that case, only the description of the tool asks for
+                the call.
         """
         name = _free_name({tool.name for tool in request.tools})
         choice = _choice(request, name) if force else None
@@ -72,7 +73,7 @@ class OutputTool:
         return _TextSink(sink, self.name)
 
     def answer(self, answer: ModelCompleted) -> ModelCompleted:
-        """Replace the tool's calls in a response by text; the first call becomes the output."""
+        """Convert the tool's calls in a response to text; only the first becomes the output."""
         blocks: list[AssistantBlock] = []
         texts: list[str] = []
         for block in answer.blocks:
@@ -106,7 +107,7 @@ def _spec(name: str, output: OutputSchema) -> ToolSpec:
 
 
 def _choice(request: ModelRequest, name: str) -> ToolChoice:
-    """Return the tool choice: the output tool, if no other tool may be called."""
+    """Return the tool choice, which is the output tool if no other tool may be called."""
     choice = request.settings.tool_choice
     if not request.tools or choice == "none":
         return name
@@ -131,24 +132,24 @@ class _TextSink:
         self._sink = sink
         self._name = name
         # For each call index: the id under which the call was last shown, and the number of
-        # characters shown. If the id of a call arrives late, the call is sent again from its
-        # beginning.
+        # characters that were shown. If the id of a call arrives late, the call is sent again from
+        # its beginning.
         self._shown: dict[int | None, tuple[str, int]] = {}
 
     @property
     def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
+        """True while the reader is too far behind to accept more deltas."""
         return self._sink.full
 
     async def wait_room(self) -> None:
-        """Return when `full` is no longer set.
+        """Wait until `full` is False.
 
         Cancellation: safe.
         """
         await self._sink.wait_room()
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
-        """Forward the deltas of one read; return True if `full` is certainly not set."""
+        """Forward the deltas from one read; return True if `full` is certainly False."""
         return self._sink.feed([shown for delta in deltas for shown in self._as_shown(delta)])
 
     def _as_shown(self, delta: ModelDelta) -> Sequence[ModelDelta]:

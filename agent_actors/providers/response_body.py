@@ -1,10 +1,10 @@
-"""Detect the kind of body that a 2xx response has, for all protocols.
+"""Detect what kind of body a 2xx response has, for all protocols.
 
 The first character determines the kind: `{` or `[` begins a JSON document (a complete response
 although a stream was requested, or an error), `<` begins an HTML page, a control character begins
-binary data, and anything else is an event stream. The content type is not used, because endpoints
-often send a wrong one. This module collects the bytes of documents and pages, and creates the
-errors of bodies without a response. It does not store the bytes of an event stream.
+binary data, and anything else begins an event stream. The content type is not used, because
+endpoints often send the wrong one. This module collects the bytes of documents and pages, and
+creates the errors for bodies without a response. It does not store the bytes of an event stream.
 """
 
 from typing import Final, Literal
@@ -23,13 +23,13 @@ from agent_actors.providers.foreign_body import name_of_binary, name_of_document
 from agent_actors.providers.response_sink import begin_body
 
 _MAX_DOCUMENT: Final = 64 * 1024 * 1024
-"""The maximum number of bytes of a JSON document; a response with embedded files fits."""
+"""The maximum size of a JSON document, in bytes; a response with embedded files fits."""
 
 _MAX_PAGE: Final = 64 * 1024
 """The number of bytes of an HTML page that are kept for the error message."""
 
-GOT_PAGE: Final = "got a page"
-"""A part of the error for an HTML page."""
+GOT_PAGE: Final = "got an HTML page"
+"""The part of the error that reports an HTML page."""
 
 _Kind = Literal["unknown", "events", "document", "page", "binary"]
 _KINDS: Final[dict[bytes, _Kind]] = {
@@ -44,7 +44,7 @@ _KINDS: Final[dict[bytes, _Kind]] = {
 
 @attrs.frozen
 class Words:
-    """The terms of a protocol in error messages.
+    """The terms that error messages use for a protocol.
 
     Attributes:
         stream: The content of an event stream.
@@ -63,8 +63,8 @@ class StreamLimits:
 
     Attributes:
         provider: The name of the provider's class, for error messages.
-        max_line_bytes: The longest line, in bytes.
-        max_event_bytes: The most bytes of data of one event.
+        max_line_bytes: The longest accepted line, in bytes.
+        max_event_bytes: The maximum size of the data in one event, in bytes.
 
     Raises:
         ConfigError: A limit is not positive.
@@ -89,7 +89,7 @@ class StreamLimits:
         )
 
     def exceeded(self, error: SSELimitError, *, endpoint: str) -> ProviderProtocolError:
-        """Return the error for a stream that exceeds a limit; it names the option."""
+        """Return the error for a stream that exceeds a limit, naming the option to change."""
         failure = ProviderProtocolError(
             f"{error}, which is an option of {self.provider}", endpoint=endpoint
         )
@@ -101,7 +101,7 @@ class AnswerBody:
     """The body of one response, until it is known to be an event stream.
 
     Args:
-        words: The terms of the protocol in error messages.
+        words: The terms that error messages use for the protocol.
         endpoint: The name of the endpoint in error messages.
         content_type: The content type of the response, for error messages.
 
@@ -122,11 +122,11 @@ class AnswerBody:
         return bytes(self._kept)
 
     def feed(self, data: bytes) -> bytes | None:
-        """Process the data of one read, while the body is not known to be an event stream.
+        """Process the data from one read, while the body is not known to be an event stream.
 
         Returns:
             The first bytes of the stream if the body is an event stream; the caller must not call
-            `feed` again then. None for other bodies.
+            `feed` again after that. None for other bodies.
 
         Raises:
             ProviderProtocolError: The body is too large.
@@ -154,18 +154,18 @@ class AnswerBody:
         return self._other(f"got {document}", begun)
 
     def _other(self, what: str, begun: bytes = b"") -> ProviderProtocolError:
-        """Return the error for a body of another kind; its text is shown, if there is any."""
+        """Return the error for a body of another kind, including its text if there is any."""
         shown = f": {message_of_body(begun)}" if begun else ""
         return ProviderProtocolError(
-            f"expected an event stream of {self._words.stream}, {what} {self._type()}{shown}",
+            f"expected an event stream of {self._words.stream}, but {what} {self._type()}{shown}",
             endpoint=self._endpoint,
         )
 
     def cut_off(self, end: str) -> ProviderConnectError:
-        """Return the error for a response that had begun, but whose body ended too early.
+        """Return the error for a response that had begun but whose body ended too early.
 
-        The body may end cleanly, for example if a proxy lost its connection to the model. Like a
-        connection that broke, such a response can be requested again.
+        The body may have ended cleanly, for example because a proxy lost its connection to the
+        model. As after a broken connection, the response can be requested again.
 
         Args:
             end: The missing end mark.

@@ -1,9 +1,9 @@
 """The `ByteSink`s of HTTP providers, for any kind of response.
 
-This module handles the parts that all endpoints have in common: a status, a body, of which the
-beginning is kept if the request failed, and the resulting error. If the status reports a failure,
-the error is raised even if reading the body fails. Each provider has its own parser for successful
-bodies.
+This module handles the parts that all endpoints have in common: the status, the body of a failure,
+of which only the beginning is kept, and the resulting error. If the status reports a failure, this
+failure is raised even if reading the body fails. Each provider has its own parser for the bodies of
+successful responses.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,26 +16,26 @@ from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import message_of_body
 
 _MAX_BODY: Final = 64 * 1024
-"""The number of bytes that are kept of a failure's body; its message is at the beginning."""
+"""The number of bytes of a failure's body that are kept; its message is at the beginning."""
 
 _MAX_ANSWER: Final = 64 * 1024 * 1024
 """The maximum number of characters of a response, a hundred times the longest output of any model.
 """
 
 _MEASURED_EVERY: Final = 16 * 1024 * 1024
-"""The number of bytes between two checks of the response's size. A check visits all deltas."""
+"""The number of bytes between two checks of the response's size. Each check visits all deltas."""
 
 _BLANKS: Final = b" \t\r\n\xef\xbb\xbf"
-"""Bytes to ignore before the first character. Some endpoints keep a connection alive with blank
+"""Bytes to skip before the first character. Some endpoints keep a connection alive with blank
 lines.
 """
 
 _LINE_START: Final = 4
-"""The number of bytes kept before the first character in its line: a byte order mark and a space.
+"""The number of bytes kept before the first character of its line: a byte order mark and a space.
 """
 
 CUT_SHORT: Final = "the stream ended without a finish reason; the response may be incomplete"
-"""The notice for a response that is kept; some endpoints never send a finish reason."""
+"""The notice for a response without a finish reason, which some endpoints never send."""
 
 
 def begin_body(kept: bytes, data: bytes) -> tuple[bytes, bytes]:
@@ -43,11 +43,11 @@ def begin_body(kept: bytes, data: bytes) -> tuple[bytes, bytes]:
 
     Args:
         kept: The data that the previous call returned.
-        data: The next read.
+        data: The data from the next read.
 
     Returns:
-        The data without leading blank lines, however many there are; and the first character, empty
-        if none has arrived.
+        The data without leading blank lines, however many there are, and the first character, which
+        is empty if none has arrived.
     """
     data = kept + data
     rest = data.lstrip(_BLANKS)
@@ -61,7 +61,7 @@ class ResponseParser(Protocol):
 
     @property
     def done(self) -> bool:
-        """True if all content has arrived."""
+        """True once all content has arrived."""
         ...
 
     @property
@@ -70,11 +70,11 @@ class ResponseParser(Protocol):
         ...
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
-        """Parse the data of one read; return the deltas to show."""
+        """Parse the data from one read; return the deltas to show."""
         ...
 
     def close(self) -> Sequence[ModelDelta]:
-        """Parse the end of the body; return the remaining deltas."""
+        """Parse the end of the body; return the remaining deltas to show."""
         ...
 
 
@@ -86,8 +86,8 @@ class BodySink:
 
     Args:
         endpoint: The name of the endpoint in error messages.
-        grace: Limits the wait for the end of the response. The default does not notify any sink
-            that enforces deadlines.
+        grace: Limits the wait for the end of the response. The default does not notify a sink that
+            enforces deadlines.
     """
 
     def __init__(self, *, endpoint: str, grace: Grace | None = None) -> None:
@@ -106,7 +106,7 @@ class BodySink:
 
     @property
     def done(self) -> bool:
-        """True if enough of the body has been received."""
+        """True once enough of the body has been received."""
         return len(self._body) >= _MAX_BODY
 
     async def wait_room(self) -> None:
@@ -141,12 +141,12 @@ class BodySink:
             self._grace.on_error_status()
 
     def feed(self, data: bytes) -> bool | None:
-        """Receive the data of one read."""
+        """Receive the data from one read."""
         self._body += data
         return None
 
     def document(self) -> bytes:
-        """Return the body of a successful response, after the exchange ended.
+        """Return the body of a successful response, after the exchange has ended.
 
         Raises:
             ProviderError: The request failed.
@@ -172,7 +172,7 @@ class BodySink:
         location = self._response_headers.get("location")
         if 300 <= self._status < 400 and location:
             message = (
-                f"redirects to {location}; redirects are not followed, set base_url to this URL"
+                f"redirects to {location}; redirects are not followed, so set base_url to this URL"
             )
         return ProviderStatusError(
             endpoint=self._endpoint,
@@ -208,16 +208,16 @@ class ResponseSink(BodySink, Generic[R]):
 
     @property
     def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
+        """True while the reader is too far behind to accept more data."""
         return self._sink.full
 
     @property
     def done(self) -> bool:
-        """True if the response, or the message of a failure, is complete."""
+        """True once the response, or the message of a failure, is complete."""
         return super().done if self._answer is None else self._answer.done
 
     async def wait_room(self) -> None:
-        """Return when `full` is no longer set.
+        """Wait until `full` is False.
 
         Cancellation: safe.
         """
@@ -234,7 +234,7 @@ class ResponseSink(BodySink, Generic[R]):
             self._answer = self._reader(headers.get("content-type", ""))
 
     def feed(self, data: bytes) -> bool | None:
-        """Receive the data of one read."""
+        """Receive the data from one read."""
         if self._answer is None:
             return super().feed(data)
         deltas = self._answer.feed(data)
@@ -246,16 +246,17 @@ class ResponseSink(BodySink, Generic[R]):
         return self._sink.feed(deltas) and not self._answer.done
 
     def _measure(self, size: int) -> None:
-        """Raise an error if the response is too long; its text is kept until it ends."""
+        """Raise an error if the response is too long; its text is kept until the response ends."""
         self._unmeasured = 0
         if size > _MAX_ANSWER:
             raise ProviderProtocolError(
-                f"the response is too long: {size} characters received, the limit is {_MAX_ANSWER}",
+                f"the response is too long: {size} characters were received, "
+                f"but the limit is {_MAX_ANSWER}",
                 endpoint=self._endpoint,
             )
 
     def whole(self) -> R:
-        """Close and return the parser, after the exchange ended.
+        """Close and return the parser, after the exchange has ended.
 
         Raises:
             ProviderError: There is no response.

@@ -2,8 +2,8 @@
 
 Some endpoints and gateways repeat the key, or all headers of a request, in the body of an error.
 Errors and notices reach logs, stores, terminals and other people. This module knows the credentials
-of one provider and replaces them. It does not change the content of a response: whether a key
-crosses a boundary of deltas would depend on how the response was split.
+of one provider and replaces them. It does not change the content of a response: whether it found a
+key there would depend on how the response was split into deltas.
 """
 
 import json
@@ -20,19 +20,22 @@ REDACTED: Final = "[redacted]"
 _SECRET_NAME: Final = re.compile(
     r"auth|key|token|secret|cookie|passw|credential|signature|\bsig\b", re.IGNORECASE
 )
-"""Names of headers and of query parameters whose values are credentials."""
+"""Matches the names of headers and query parameters whose values are credentials."""
 
 _SEPARATORS: Final = re.compile(r"[\s;,=]+")
 
 _SHORTEST_KEY: Final = 4
-"""Characters. A shorter key is a placeholder, and is a part of many words."""
+"""Characters. A shorter key is a placeholder, and could occur inside ordinary words."""
 
 _SHORTEST_PART: Final = 8
-"""Characters of a part of a header that counts as secret. `Bearer` and `session` are shorter."""
+"""Characters. The minimum length of a part of a header that is treated as secret. `Bearer` and
+`session` are shorter.
+"""
 
 _LONG: Final = 12
-"""Characters. A longer secret is replaced everywhere, also if it was cut after this many: error
-messages often show the beginning of a body only. A shorter one is replaced as a complete word only.
+"""Characters. A longer secret is replaced everywhere, even if it was cut off after at least this
+many, because error messages often show only the beginning of a body. A shorter secret is replaced
+only as a complete word.
 """
 
 
@@ -41,10 +44,10 @@ class Secrets:
 
     Args:
         key: The API key; a placeholder is not a secret.
-        headers: The headers of the requests. The values of those whose name suggests a credential
-            are secrets.
-        base: The base URL. Its password, and query parameters whose name suggests a credential, are
-            secrets.
+        headers: The headers of the requests. If the name of a header suggests a credential, its
+            value is a secret.
+        base: The base URL. Its password is a secret, and so are query parameters whose names
+            suggest a credential.
     """
 
     def __init__(self, key: str, headers: Mapping[str, str], base: SplitResult) -> None:
@@ -59,7 +62,8 @@ class Secrets:
             for form in (secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], quote(secret, ""))
         }
         ordered = sorted(forms, key=len, reverse=True)
-        # By their beginnings, since the forms of one secret may share it.
+        # Grouped by their beginnings, because several forms of one secret may begin in the same
+        # way.
         self._long: dict[str, list[str]] = {}
         for secret in ordered:
             if len(secret) > _LONG:
@@ -68,7 +72,7 @@ class Secrets:
         self._short = re.compile(rf"(?<![^\W_])(?:{short})(?![^\W_])") if short else None
 
     def redact(self, text: str) -> str:
-        """Return the text without credentials."""
+        """Return the text with all credentials replaced."""
         for start, secrets in self._long.items():
             if start in text:
                 text = "".join(_without(text, start, secrets))
@@ -79,19 +83,20 @@ class Secrets:
         seen: set[int] = set()
         left: list[BaseException | None] = [error]
         while left:
-            one = left.pop()
-            if one is None or id(one) in seen:
+            current = left.pop()
+            if current is None or id(current) in seen:
                 continue
-            seen.add(id(one))
-            self._hide_in(one)
-            left.append(one.__cause__)
-            if not one.__suppress_context__:
-                left.append(one.__context__)
-            if isinstance(one, BaseExceptionGroup):
-                left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+            seen.add(id(current))
+            self._hide_in(current)
+            left.append(current.__cause__)
+            if not current.__suppress_context__:
+                left.append(current.__context__)
+            if isinstance(current, BaseExceptionGroup):
+                left += cast("BaseExceptionGroup[BaseException]", current).exceptions
 
     def _hide_in(self, error: BaseException) -> None:
-        # A context may be an exception of the caller, so only values with a credential change.
+        # The error may be a context that belongs to the caller, so only values that contain a
+        # credential are changed.
         args = tuple(self._redacted(value) for value in error.args)
         if args != error.args:
             error.args = args
@@ -106,9 +111,9 @@ class Secrets:
             return self.redact(value)
         if isinstance(value, dict):
             named = cast("dict[object, object]", value)
-            return {name: self._redacted(one) for name, one in named.items()}
+            return {name: self._redacted(item) for name, item in named.items()}
         if isinstance(value, list):
-            return [self._redacted(one) for one in cast("list[object]", value)]
+            return [self._redacted(item) for item in cast("list[object]", value)]
         return value
 
 
@@ -124,7 +129,7 @@ def _parts_of(headers: Mapping[str, str], base: SplitResult) -> Iterator[str]:
 
 
 def _without(text: str, start: str, secrets: Iterable[str]) -> Iterator[str]:
-    """Yield the text without the longest match of a secret at each place where one may begin."""
+    """Yield the text with each secret replaced; of several matches, the longest counts."""
     kept = 0
     while (at := text.find(start, kept)) >= 0:
         yield text[kept:at]
@@ -134,5 +139,5 @@ def _without(text: str, start: str, secrets: Iterable[str]) -> Iterator[str]:
 
 
 def _common_length(secret: str, text: str) -> int:
-    """Return the number of characters with which both begin; `text` is not the longer one."""
+    """Return the length of the common beginning; `text` is at most as long as `secret`."""
     return next((at for at, letter in enumerate(text) if letter != secret[at]), len(text))

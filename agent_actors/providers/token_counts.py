@@ -1,15 +1,15 @@
 """Validate the token counts that endpoints send, for all protocols.
 
-A value is not a count if it is text, a boolean, negative, not a number, or larger than any model's
-limit. Such a value is treated as missing: the next field name is tried, and finally the count is
-estimated. Invalid counts therefore never reach usage totals and prices.
+A value is not a valid count if it is text, a boolean, negative, not a number, or larger than any
+model's limit. Such a value is treated as missing: the next field name is tried, and if there is
+none, the count is estimated. Invalid counts therefore never reach usage totals and prices.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 MOST: Final = 1_000_000_000_000
-"""The largest valid number of tokens, a million times the largest contexts."""
+"""The largest valid number of tokens, a million times the size of the largest context windows."""
 
 
 def count_in(raw: Mapping[str, object], *names: str) -> int:

@@ -1,4 +1,4 @@
-"""JSON text of an endpoint as plain values, whatever the protocol."""
+"""Parse JSON text from an endpoint into plain values, for all protocols."""
 
 import json
 from typing import cast
@@ -15,11 +15,12 @@ class NotJsonError(ValueError):
 def read_json(data: str | bytes) -> JsonValue:
     """Return the JSON value of a data line or a body.
 
-    Lone surrogates stay in the strings, because the assembler joins halves of characters that
+    Lone surrogates stay in the strings, because the assembler joins split characters whose halves
     arrive in different deltas.
 
     Raises:
-        NotJsonError: The text is not a JSON document, or nests deeper than `MAX_DOCUMENT_DEPTH`.
+        NotJsonError: The text is not a JSON document, or is nested deeper than
+            `MAX_DOCUMENT_DEPTH`.
     """
     if nests_deeper(data, MAX_DOCUMENT_DEPTH):
         raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
@@ -27,7 +28,7 @@ def read_json(data: str | bytes) -> JsonValue:
         return cast(JsonValue, msgspec.json.decode(data))
     except (msgspec.DecodeError, UnicodeError):
         pass
-    # `json` takes what msgspec refuses: lone surrogates, and numbers such as NaN.
+    # `json` accepts what msgspec rejects: lone surrogates, and numbers such as NaN.
     try:
         return cast(JsonValue, json.loads(data))
     except ValueError as error:

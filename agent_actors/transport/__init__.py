@@ -1,1 +1,1 @@
-"""HTTP behind `abc.ByteExchange`. The only package that imports an HTTP library."""
+"""HTTP implementations of `abc.ByteExchange`. Only this package imports HTTP libraries."""

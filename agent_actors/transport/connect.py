@@ -1,8 +1,8 @@
-"""Connect a socket to an origin, with TLS if the origin needs it.
+"""Connect a socket to an origin, with TLS if the origin requires it.
 
-This module resolves the name, tries the addresses in parallel (happy eyeballs, RFC 8305, as trio
-implements it), performs the TLS handshake, and applies one deadline to all of these steps. It does
-not know HTTP.
+This module resolves the host name, tries the addresses in parallel (happy eyeballs, RFC 8305, as
+implemented by trio) and performs the TLS handshake. One deadline applies to all of these steps. The
+module does not know HTTP.
 """
 
 import errno
@@ -23,11 +23,11 @@ _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
 
 @attrs.frozen
 class Origin:
-    """The destination of requests. Requests to the same origin may share connections.
+    """The destination of requests. Requests to the same origin can share connections.
 
     Attributes:
         secure: True for https.
-        host: A name in ASCII, or an address without brackets.
+        host: An ASCII host name, or an address without brackets.
         port: From 1 to 65535.
     """
 
@@ -43,21 +43,21 @@ async def dial(
 
     Args:
         origin: The destination.
-        connect_timeout: Seconds for all steps together; `math.inf` for no limit.
+        connect_timeout: The time limit for all steps together, in seconds; `math.inf` for no limit.
         context: The trusted certificates; None for the shared context of the process.
 
     Raises:
         ConnectFailed: No address accepted the connection, or TLS failed.
         ConnectTimeout: The timeout expired.
-        ConfigError: The certificates that the environment names cannot be read.
+        ConfigError: The certificates named in the environment cannot be read.
 
-    Cancellation: safe; nothing stays open.
+    Cancellation: safe; no socket stays open.
     """
     try:
         with trio.move_on_after(connect_timeout):
             return await _connect(origin, context)
     except (OSError, UnicodeError) as error:
-        # Besides the peer's refusals: no free descriptor, or a name that is not valid.
+        # The peer refused the connection, no file descriptor is free, or the host name is invalid.
         raise ConnectFailed(reason_of(error)) from root_of(error)
     raise ConnectTimeout
 
@@ -115,8 +115,8 @@ async def _connect_by_name(origin: Origin) -> socket.socket:
     except socket.gaierror as error:
         unknown = error
     if stream is None:
-        # Without a free descriptor, the resolver reports a name that it could not look up. The next
-        # line then raises the true reason.
+        # Without a free file descriptor, the resolver reports that it could not look up the name.
+        # The next line then raises the real error.
         socket.socket().close()
         assert unknown is not None
         raise unknown

@@ -1,13 +1,14 @@
 """One HTTP/1.1 connection, which carries one request and its response at a time.
 
 A connection owns a socket, its TLS layer and the reader of the current response. The reactor calls
-it when the socket is readable, and the connection calls its listener in place. Only sending waits.
+the connection when the socket is readable, and the connection calls its listener synchronously.
+Only sending can block.
 
 A connection is *busy* from `begin` until its response has ended. It is *draining* while it reads
 the rest of a body that its listener no longer needs, so that the connection can be reused.
-Otherwise it is *idle*. The reactor watches the connection in all three states, so that a
-disconnect of the peer is noticed immediately. While the listener is full, the connection is paused,
-which means that it is not watched.
+Otherwise it is *idle*. The reactor watches the connection in all three states, so that a disconnect
+is noticed immediately. While the listener is full, the connection is paused, which means that the
+reactor does not watch it.
 
 The connection notifies its owner, the pool, when it becomes idle and when it is closed.
 """
@@ -31,23 +32,24 @@ from agent_actors.transport.tls import TlsLayer
 
 DRAIN_SECONDS: Final = 0.5
 DRAIN_BYTES: Final = 64 * 1024
-"""Bytes that may follow the end that the listener needed, if the connection is to be kept. Usually
-only the few bytes that end the body follow. A peer that sends more is disconnected.
+"""The maximum number of bytes that may follow once the listener is done, if the connection is to be
+kept. Usually only the few bytes that end the body follow. If the peer sends more, the connection is
+closed.
 """
 
 
 class CloseReason(Enum):
-    """The reason for which a connection was closed."""
+    """The reason why a connection was closed."""
 
     PEER = "peer"
-    """The peer closed or reset the connection, while it was idle or in the middle of a response."""
+    """The peer closed or reset the connection while it was idle or in the middle of a response."""
     ANSWER = "answer"
-    """The response announced that it is the last one, or left the state of the connection in doubt.
+    """The response announced that it is the last one, or left the connection in an uncertain state.
     """
     FAULT = "fault"
     """The data was not HTTP or exceeded a limit, or the listener failed."""
     CANCEL = "cancel"
-    """The caller that waited for the response was cancelled or left."""
+    """The caller that was waiting for the response was cancelled or left."""
     EXPIRY = "expiry"
     """The connection was idle for too long, or draining took too long."""
     SHUTDOWN = "shutdown"
@@ -55,7 +57,7 @@ class CloseReason(Enum):
 
 
 class Listener(Protocol):
-    """Receives a response, in the reactor's task. No method may wait."""
+    """Receives a response, in the reactor's task. No method may block."""
 
     @property
     def full(self) -> bool:
@@ -68,11 +70,11 @@ class Listener(Protocol):
         ...
 
     def on_head(self, head: ResponseHead) -> None:
-        """Receive the head of the final response. An exception ends the exchange."""
+        """Receive the status and headers of the final response. An exception ends the exchange."""
         ...
 
     def on_body(self, data: bytes) -> bool | None:
-        """Receive the body data of one read. An exception ends the exchange.
+        """Receive the body data from one read. An exception ends the exchange.
 
         Returns:
             True if the listener is certainly neither full nor done.
@@ -80,11 +82,11 @@ class Listener(Protocol):
         ...
 
     def on_pause(self) -> None:
-        """Note that the connection was paused because the listener was full."""
+        """Handle a pause of the connection: it is not read while the listener is full."""
         ...
 
     def on_end(self, failure: Exception | None) -> None:
-        """Note that no more data will come. This is the last call."""
+        """Handle the end of the response; no more data will arrive. This is the last call."""
         ...
 
 
@@ -92,15 +94,15 @@ class ConnectionObserver(Protocol):
     """The owner of a connection."""
 
     def on_drain(self, connection: "Connection") -> None:
-        """Note that the listener needs no more data. The connection soon becomes idle or closed."""
+        """Handle a listener that needs no more data. The connection will soon be idle or closed."""
         ...
 
     def on_idle(self, connection: "Connection") -> None:
-        """Note that the connection can carry another request."""
+        """Handle a connection that is idle and can carry another request."""
         ...
 
     def on_closed(self, connection: "Connection", closer: CloseReason) -> None:
-        """Note that the connection is closed. This is the last call."""
+        """Handle a connection that was closed. This is the last call."""
         ...
 
 
@@ -110,12 +112,12 @@ class Connection:
     Args:
         sock: A connected, non-blocking socket.
         tls: The TLS layer after its handshake; None for plain text.
-        reactor: Watches the socket.
-        owner: Notified of state changes.
+        reactor: The reactor that watches the socket.
+        owner: The observer that is notified of state changes.
 
     Attributes:
         closed: True once the connection is closed.
-        sent_any: True if some bytes of the current request were sent.
+        sent_any: True if any bytes of the current request were sent.
     """
 
     __slots__ = (
@@ -155,7 +157,7 @@ class Connection:
     # --- carrying a request ---
 
     def begin(self, listener: Listener, reader: ResponseReader) -> None:
-        """Pass the data that arrives from now on to the listener, as the response to a request."""
+        """Start a response: pass all data that arrives from now on to the listener."""
         self._reactor.alarms.clear(self)
         self._listener = listener
         self._reader = reader
@@ -164,19 +166,17 @@ class Connection:
         self.sent_any = False
 
     async def send(self, data: bytes, *, stall: float = math.inf) -> None:
-        """Send bytes. Return early if the response ends first: the peer needs no more.
+        """Send bytes. If the response ends first, return early.
 
         Args:
             data: The bytes.
-            stall: Seconds for which the peer may accept nothing.
+            stall: The longest time, in seconds, that the peer may go without accepting data.
 
         Raises:
-            SendTimeout: The peer accepted nothing for that long.
-            ConnectionLost: No byte of the request could be sent. If the connection breaks after
-                some
-                bytes were sent, the listener is notified instead, because a response may have
-                arrived
-                before the peer left.
+            SendTimeout: The peer accepted no data for that long.
+            ConnectionLost: The connection broke before any byte of the request was sent. If it
+                breaks later, the listener is notified instead, because a response may have arrived
+                before the peer disconnected.
 
         Cancellation: safe; some bytes may have been sent.
         """
@@ -197,7 +197,7 @@ class Connection:
                     raise ConnectionLost(reason_of(error)) from error
                 return
             if not view and self._tls is not None and self._tls.unsent:
-                view = memoryview(self._tls.encrypt(b""))  # TLS data pending by now
+                view = memoryview(self._tls.encrypt(b""))  # pending TLS messages
 
     async def _wait_writable(self, stall: float) -> None:
         with trio.CancelScope(deadline=trio.current_time() + stall) as scope:
@@ -210,11 +210,11 @@ class Connection:
             raise SendTimeout
 
     def sent(self) -> None:
-        """Note that the complete request was sent, so that the connection may be kept."""
+        """Record that the complete request was sent. Only then can the connection be reused."""
         self._sent = True
 
     def resume(self) -> None:
-        """Continue reading after a pause. Do nothing if the connection is not paused."""
+        """Resume reading after a pause. Do nothing if the connection is not paused."""
         if not self._watched and not self.closed:
             self._reactor.watch(self._sock.fileno(), self)
             self._watched = True
@@ -233,7 +233,7 @@ class Connection:
         self._owner.on_drain(self)
 
     def is_usable(self) -> bool:
-        """Return whether an idle connection can carry a request; False if the peer has left."""
+        """Return whether an idle connection is still open and can carry a request."""
         while not self.closed:
             try:
                 self._sock.recv(1, socket.MSG_PEEK)
@@ -241,14 +241,13 @@ class Connection:
                 return True
             except OSError:
                 pass
-            # The data may be a TLS message, and the end of the stream may follow it. Any other data
-            # closes
-            # the connection.
+            # The data may be a TLS message, possibly followed by the end of the stream. Any other
+            # data closes the connection.
             self.ready()
         return False
 
     def keep(self, seconds: float) -> None:
-        """Close the connection after this many seconds if it is still idle then."""
+        """Close the connection after this many seconds, unless it is in use by then."""
         self._reactor.alarms.set(self, trio.current_time() + seconds)
 
     def close(self, closer: CloseReason) -> None:
@@ -267,7 +266,7 @@ class Connection:
     # --- called by the reactor and the timers ---
 
     def ready(self) -> None:
-        """Read the available data once and pass it on."""
+        """Read the available data once and process it."""
         try:
             count = self._sock.recv_into(self._reactor.buffer, READ_SIZE)
         except (BlockingIOError, InterruptedError):
@@ -285,11 +284,11 @@ class Connection:
             self._take_records(self._tls, data)
 
     def shut(self) -> None:
-        """Close the connection and notify the listener: the owner or `trio.run` ends."""
+        """Close the connection and notify the listener: the owner or `trio.run` is ending."""
         self._end(ConnectionLost("the exchange is closed"), CloseReason.SHUTDOWN)
 
     def ring(self) -> None:
-        """Close the connection, which was idle or draining for too long."""
+        """Close the connection because it was idle or draining for too long."""
         self.close(CloseReason.EXPIRY)
 
     # --- received data ---
@@ -300,7 +299,7 @@ class Connection:
         except ConnectionLost as error:
             self._end(error, CloseReason.FAULT)
             return
-        # A task may be sending half of a record; it sends this data afterwards.
+        # A task may be in the middle of sending a record. That task then sends this data as well.
         if tls.unsent and self._sending is None:
             self._answer_tls(tls)
         if plain:
@@ -314,7 +313,7 @@ class Connection:
             sent_all = self._sock.send(answer) == len(answer)
         except OSError:
             sent_all = False
-        if not sent_all:  # there was no room for a few bytes: the peer does not read
+        if not sent_all:  # the send buffer cannot take a few bytes: the peer does not read
             self._end(ConnectionLost("TLS: the peer does not accept data"), CloseReason.FAULT)
 
     def _take(self, data: bytes | memoryview) -> None:
@@ -362,7 +361,7 @@ class Connection:
             self.close(CloseReason.EXPIRY)
 
     def _finish(self, reader: ResponseReader, failure: Exception | None = None) -> None:
-        """End the response, with or without an error, or after its listener failed at the end."""
+        """End the response; `failure` is an exception that its listener raised, if any."""
         if reader.failure is not None:
             self._end(failure or BadResponse(reader.failure), CloseReason.FAULT)
             return
@@ -376,7 +375,7 @@ class Connection:
             listener.on_end(failure)
 
     def _lost(self, reason: str, *, clean: bool) -> None:
-        """Handle a peer that has left or will send nothing more."""
+        """Handle a peer that has disconnected or will not send anything more."""
         reader, listener = self._reader, self._listener
         if reader is None or listener is None:
             self.close(CloseReason.PEER)

@@ -1,8 +1,9 @@
-"""Decode compressed responses. Some endpoints compress although the request did not ask for it.
+"""Decode compressed responses. Some endpoints compress responses although no request asks for it.
 
-gzip and deflate need no library. zstd and br are decoded if Python or an installed package can do
-so: `compression.zstd` (Python 3.14), `backports.zstd`, `zstandard`, `brotli` or `brotlicffi`. This
-package requires none of them, because its requests ask for uncompressed responses.
+gzip and deflate need no library. zstd and br are decoded if Python itself or an installed package
+can do so: `compression.zstd` (Python 3.14), `backports.zstd`, `zstandard`, `brotli` or
+`brotlicffi`. None of these packages is a dependency, because requests ask for uncompressed
+responses.
 """
 
 import zlib
@@ -32,7 +33,7 @@ class _Member(Protocol):
         ...
 
     def decompress(self, data: bytes, /) -> bytes:
-        """Decode the data of one read."""
+        """Decode the data from one read."""
         ...
 
 
@@ -45,7 +46,7 @@ class _BrotliDecoder(Protocol):
 
 @attrs.define(eq=False)
 class _BrotliMember:
-    """A brotli decoder with the methods of the other decoders. Brotli has no second member."""
+    """A brotli decoder with the same methods as the other decoders. Brotli has no second member."""
 
     _decoder: _BrotliDecoder
     unused_data: bytes = b""
@@ -61,13 +62,13 @@ class _BrotliMember:
 class Unpacker:
     """Decodes one body, read by read.
 
-    A body may consist of several members. Data after the last member that does not begin another
-    one is ignored, as browsers do.
+    A body may consist of several members. If the data after a member does not begin another member,
+    it is ignored, as in browsers.
 
     Args:
         coding: The content coding, for error messages.
-        begin: Creates the decoder of a member.
-        magic: The first bytes of a further member; empty if there is at most one member.
+        begin: Creates the decoder for a member.
+        magic: The first bytes of each further member; empty if a body has at most one member.
     """
 
     __slots__ = ("_begin", "_coding", "_magic", "_member", "_rest", "_surplus")
@@ -77,15 +78,15 @@ class Unpacker:
         self._begin = begin
         self._magic = magic
         self._member: _Member | None = None
-        # The data after a member, as long as it may begin another one.
+        # Data after a member, kept while it may be the beginning of another member.
         self._rest: bytes = b""
         self._surplus = False
 
     def feed(self, data: bytes) -> bytes:
-        """Decode the data of one read.
+        """Decode the data from one read.
 
         Raises:
-            BadContent: The data is corrupt, or nothing can decode the content coding.
+            BadContent: The data is corrupt, or there is no decoder for the content coding.
         """
         pieces: list[bytes] = []
         while data and not self._surplus:
@@ -105,7 +106,7 @@ class Unpacker:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def end(self) -> None:
-        """Check that the body was complete. A body without data is complete.
+        """Check that the body was complete. An empty body is complete.
 
         Raises:
             ContentCut: The data ended within a member.
@@ -116,14 +117,14 @@ class Unpacker:
     def _decompress(self, member: _Member, data: bytes) -> bytes:
         try:
             return member.decompress(data)
-        except Exception as error:  # each library has an error class of its own
+        except Exception as error:  # each library has its own error class
             raise BadContent(f"{self._coding}: {error}") from error
 
 
 def unpacker(coding: str) -> Unpacker | None:
     """Return an incremental decoder for a content coding; None if the content is not encoded.
 
-    If nothing can decode the coding, the decoder raises `BadContent` at the first data. The status
+    If the coding cannot be decoded, the decoder raises `BadContent` for the first data. The status
     and the headers of such a response can still be used.
 
     Args:

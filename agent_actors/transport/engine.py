@@ -1,10 +1,10 @@
 """Send requests over pooled connections. Both backends of the native engine share this module.
 
-The engine owns the pools. A request gets a place in a pool, then a connection (an idle one if
-possible, else a new one), and is sent. The response goes to the caller's listener, in the reactor's
-task. The engine repeats a request only if no byte of it could be sent on an idle connection that
-turned out to be dead. The caller decides whether a request may be repeated when its fate is
-unknown.
+The engine owns the pools. A request gets a place in a pool and then a connection: an idle one if
+possible, otherwise a new one. The response is passed to the caller's listener, in the reactor's
+task. The engine repeats a request only if an idle connection turned out to be dead before any byte
+of the request was sent. If some bytes were sent, the endpoint may have processed the request, and
+the caller decides whether to repeat it.
 """
 
 import math
@@ -23,7 +23,7 @@ from agent_actors.transport.request import WireRequest
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseReader
 
 _POOLS: Final = 64
-"""Number of origins that are remembered; beyond it, unused ones are dropped."""
+"""The number of origins whose pools are kept. If there are more, unused pools are dropped."""
 
 
 @attrs.frozen
@@ -32,8 +32,9 @@ class EngineLimits:
 
     Attributes:
         pool: The limits of each origin's pool.
-        max_head: Bytes of a response's head, and of consecutive framing without content.
-        max_body: Bytes of a response's body.
+        max_head: The maximum size of the response headers, and of consecutive framing without
+            content, in bytes.
+        max_body: The maximum size of a response body, in bytes.
     """
 
     pool: PoolLimits = attrs.field(factory=PoolLimits)
@@ -46,7 +47,7 @@ class PooledRequest:
     """The place of one request in a pool, from admission to the end of its response.
 
     Attributes:
-        connection: The connection that carries the request, once the request is sent.
+        connection: The connection that carries the request, once the request has been sent.
         reused: True if the connection had carried another request before.
     """
 
@@ -61,7 +62,7 @@ class PooledRequest:
         return self._pool
 
     def leave(self) -> None:
-        """Give up the place after the response, and admit the next request. Idempotent."""
+        """Give up the place after the response and admit the next request. Idempotent."""
         if self._pool is not None:
             self._pool.leave(self)
             self._pool = None
@@ -77,7 +78,7 @@ class Engine:
     """The pools of one exchange or transport.
 
     Args:
-        limits: The limits.
+        limits: The limits of the engine.
 
     Attributes:
         counts: Statistics so far.
@@ -92,11 +93,11 @@ class Engine:
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait to be admitted."""
+        """The number of requests that are waiting for admission."""
         return sum(pool.waiting for pool in self._pools.values())
 
     async def admit(self, origin: Origin, *, patience: float = math.inf) -> PooledRequest | None:
-        """Wait for a place; return None if that takes more than `patience` seconds.
+        """Wait for a place; return None if none becomes free within `patience` seconds.
 
         Cancellation: safe.
         """
@@ -115,23 +116,23 @@ class Engine:
         connect_timeout: float | None = None,
         stall: float = math.inf,
     ) -> None:
-        """Send a request. From now on the listener receives the response.
+        """Send a request. The listener receives the response.
 
         Args:
             passage: The place of the request.
             request: The request line and headers.
-            content: The body, framed as the head says.
+            content: The body, framed as the headers declare.
             listener: Receives the response, possibly before this method returns.
-            fresh: True to use no idle connection.
-            connect_timeout: Seconds; overrides the limit of the pool.
-            stall: Seconds for which the peer may accept nothing.
+            fresh: True to always open a new connection.
+            connect_timeout: Overrides the connect timeout of the pool, in seconds.
+            stall: The longest time, in seconds, that the peer may go without accepting data.
 
         Raises:
-            ConnectFailed: No connection could be made.
-            ConnectTimeout: No connection could be made in time.
+            ConnectFailed: The connection could not be made.
+            ConnectTimeout: The connection was not made in time.
             ConnectionLost: The connection broke before any byte was sent.
-            SendTimeout: The peer accepted nothing for too long.
-            Exception: Any exception of `content`.
+            SendTimeout: The peer accepted no data for too long.
+            Exception: Any exception raised by `content`.
 
         Cancellation: closes the connection.
         """
@@ -140,7 +141,7 @@ class Engine:
         else:
             rest = aiter(content)
             first = request.head + await anext(rest, b"")
-        while True:  # noqa: ASYNC913 - repeats only for a dead idle connection, and their number decreases
+        while True:  # noqa: ASYNC913 - repeats only for dead idle connections, and their number decreases
             if self.closed:
                 raise ConnectFailed("the exchange is closed")
             connection = None if fresh else passage.pool.take_idle()
@@ -153,7 +154,8 @@ class Engine:
                 await connection.send(first, stall=stall)
                 if rest is not None:
                     async for piece in rest:
-                        # Neither producing chunks nor sending them is guaranteed to wait.
+                        # Neither producing the chunks nor sending them is guaranteed to be a
+                        # checkpoint.
                         await trio.lowlevel.checkpoint()
                         if connection.closed:
                             break  # the response came early, or none will come
@@ -170,9 +172,9 @@ class Engine:
                 return
 
     async def aclose(self) -> None:
-        """Close every connection, including those in use. Idempotent.
+        """Close all connections, including those in use. Idempotent.
 
-        Cancellation: all connections are closed nevertheless.
+        Cancellation: all connections are still closed.
         """
         self.closed = True
         for pool in self._pools.values():

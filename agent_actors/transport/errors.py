@@ -1,6 +1,6 @@
-"""Exceptions of the transport.
+"""Exceptions that are internal to the transport.
 
-They do not leave the package. Each backend translates them: `native` into the errors of
+They never leave this package. Each backend translates them: `native` into the errors of
 `agent_actors.errors`, `httpx_transport` into those of httpx.
 """
 
@@ -18,11 +18,11 @@ _NETWORK_ERRORS: Final = (OSError, trio.BrokenResourceError)
 
 
 class ConnectFailed(Exception):
-    """No connection could be made."""
+    """The connection could not be made."""
 
 
 class ConnectTimeout(Exception):
-    """No connection could be made in time."""
+    """The connection was not made in time."""
 
 
 class SendTimeout(Exception):
@@ -30,11 +30,11 @@ class SendTimeout(Exception):
 
 
 class ConnectionLost(Exception):
-    """The connection broke.
+    """The connection was lost.
 
     Args:
-        reason: A description.
-        answered: True if a byte of a response had arrived before.
+        reason: A description of the cause.
+        answered: True if any byte of a response had arrived.
     """
 
     def __init__(self, reason: str, *, answered: bool = False) -> None:
@@ -43,7 +43,7 @@ class ConnectionLost(Exception):
 
 
 class BadResponse(Exception):
-    """The data is not valid HTTP or exceeds a limit."""
+    """The received data is not valid HTTP or exceeds a limit."""
 
 
 class BadContent(Exception):
@@ -53,7 +53,7 @@ class BadContent(Exception):
 class ContentCut(BadContent):
     """The compressed content of a response ended too early, although its HTTP framing was complete.
 
-    Usually the server or a proxy failed while it compressed the response.
+    Usually the server or a proxy failed while it was compressing the response.
     """
 
 
@@ -72,27 +72,28 @@ def reason_of(error: BaseException) -> str:
 def root_of(error: BaseException) -> BaseException:
     """Return the exception to show as the only cause of an error of this package.
 
-    If the innermost cause is a failure of the network, it is returned without a traceback and
-    without causes of its own. The layers in between name the same failure up to four times, and a
-    failed name has a group with one traceback for each address. Other causes may come from the
-    caller's code. They keep their traceback, and the layers in between are kept too.
+    If the innermost cause is a network failure, it is returned without its traceback and without
+    causes of its own. The intermediate exceptions would repeat the same failure up to four times.
+    For a host name with several addresses, there is also a group with one traceback per address.
+    Other causes may come from the caller's code. They keep their traceback and the intermediate
+    exceptions.
     """
     *_, root = _chain(error)
     if not isinstance(root, _NETWORK_ERRORS):
         return error
-    root.__cause__ = None  # also suppresses the context, which belongs to the layers in between
+    root.__cause__ = None  # also suppresses the context, an intermediate exception
     return root.with_traceback(None)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes, outermost first; of a group, only its first member."""
+    """Yield an error and its causes, outermost first; for a group, only its first member."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, BaseExceptionGroup):  # each member is one address that was tried
             cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
         yield cause
-        # httpcore hides its causes. Any other context may belong to an unrelated exception of the
-        # caller.
+        # httpcore suppresses the causes of its errors. Any other context may be an unrelated
+        # exception of the caller.
         hidden = cause.__context__
         cause = cause.__cause__ or (hidden if isinstance(hidden, _NETWORK_ERRORS) else None)
 

@@ -1,8 +1,8 @@
-"""The connections of one origin: admission, reuse and counting.
+"""The connections to one origin: admission, reuse and statistics.
 
-A pool admits requests first come, first served, up to a limit. Of its idle connections it takes
-the most recently used one, which is the most likely to be alive; the others grow old and are
-closed. It does not know HTTP.
+A pool admits requests first come, first served, up to a limit. From its idle connections it takes
+the most recently used one, which is the most likely to be alive. Connections that stay idle for too
+long are closed. The pool does not know HTTP.
 """
 
 import ssl
@@ -18,16 +18,21 @@ from agent_actors.transport.errors import ConnectFailed, reason_of, root_of
 from agent_actors.transport.reactor import current_reactor
 
 DEFAULT_CONNECT_TIMEOUT: Final = 10.0
-"""Seconds. A TCP and TLS handshake across the world takes less than one; a lost SYN costs three."""
+"""Seconds. A TCP and TLS handshake across the world takes less than one second; a lost SYN costs
+three.
+"""
 
 DEFAULT_KEEPALIVE: Final = 60.0
-"""Seconds for which an idle connection is kept. Agents return after each round of tools."""
+"""The time, in seconds, for which an idle connection is kept. Agents send the next request after
+each round of tool calls.
+"""
 
 DEFAULT_MAX_CONNECTIONS: Final = 1000
-"""Concurrent requests to one origin. Common limits on open files start at 1,024."""
+"""Concurrent requests to one origin. Typical limits on open files start at 1,024."""
 
 _LOOKS: Final = 8
-"""Draining connections that a request examines before it opens a new one. Each costs a system call.
+"""The number of draining connections that a request checks before it opens a new one. Each check
+costs a system call.
 """
 
 
@@ -36,9 +41,11 @@ class PoolLimits:
     """The limits of a pool.
 
     Attributes:
-        connect_timeout: Seconds to connect, including name resolution and TLS.
-        max_connections: Concurrent requests; further requests wait in a queue.
-        keepalive: Seconds for which an idle connection is kept.
+        connect_timeout: The time limit for connecting, including name resolution and TLS, in
+            seconds.
+        max_connections: The maximum number of concurrent requests; further requests wait in a
+            queue.
+        keepalive: The time, in seconds, for which an idle connection is kept open.
         ssl_context: The trusted certificates; None for the shared context of the process.
     """
 
@@ -50,7 +57,7 @@ class PoolLimits:
 
 @attrs.define(eq=False)
 class PoolCounts:
-    """Statistics of all pools of one owner."""
+    """Statistics over all pools of one owner."""
 
     open: int = 0
     idle: int = 0
@@ -60,11 +67,11 @@ class PoolCounts:
 
 
 class Pool:
-    """The connections of one origin.
+    """The connections to one origin.
 
     Args:
         origin: The destination of the connections.
-        limits: The limits.
+        limits: The limits of the pool.
         counts: The statistics to update, shared with the owner's other pools.
     """
 
@@ -74,16 +81,15 @@ class Pool:
         self._counts = counts
         self._admission = trio.CapacityLimiter(limits.max_connections)
         self._open: set[Connection] = set()
-        # Ordered by the time of becoming idle. A dictionary, because a connection that dies is
-        # removed at
-        # once.
+        # Ordered by the time at which the connections became idle. A dictionary, because a
+        # connection that breaks is removed at once.
         self._idle: dict[Connection, None] = {}
         self._draining: set[Connection] = set()
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait to be admitted."""
+        """The number of requests that are waiting for admission."""
         return self._admission.statistics().tasks_waiting
 
     @property
@@ -92,14 +98,14 @@ class Pool:
         return not self._open and not self._admission.borrowed_tokens and not self.waiting
 
     async def admit(self, borrower: object, *, patience: float) -> bool:
-        """Wait until this request may have a connection.
+        """Wait until the request may use a connection.
 
         Args:
             borrower: The object to admit.
-            patience: Seconds to wait.
+            patience: The maximum waiting time, in seconds.
 
         Returns:
-            False if the wait took too long.
+            False if the request was not admitted in time.
 
         Cancellation: safe.
         """
@@ -113,14 +119,14 @@ class Pool:
         return True
 
     def leave(self, borrower: object) -> None:
-        """Give up a place and admit the next request."""
+        """Give up a place, so that the next request is admitted."""
         self._admission.release_on_behalf_of(borrower)
 
     def take_idle(self) -> Connection | None:
         """Return the most recently used idle connection that is alive; None if there is none."""
         if not self._idle:
             for connection in tuple(islice(self._draining, _LOOKS)):
-                connection.ready()  # its end may have arrived without having been read
+                connection.ready()  # the end of its response may have arrived but not been read
         while self._idle:
             connection, _ = self._idle.popitem()
             self._counts.idle -= 1
@@ -133,13 +139,13 @@ class Pool:
         """Open a new connection.
 
         Args:
-            connect_timeout: Seconds; overrides the limit of the pool.
+            connect_timeout: Overrides the connect timeout of the pool, in seconds.
 
         Raises:
-            ConnectFailed: No connection could be made.
-            ConnectTimeout: No connection could be made in time.
+            ConnectFailed: The connection could not be made.
+            ConnectTimeout: The connection was not made in time.
 
-        Cancellation: safe; nothing stays open.
+        Cancellation: safe; no socket stays open.
         """
         limits = self._limits
         sock, tls = await dial(
@@ -154,7 +160,7 @@ class Pool:
             raise ConnectFailed("the exchange is closed")
         try:
             connection = Connection(sock, tls, current_reactor(), self)
-        except OSError as error:  # no descriptor is free for the reactor
+        except OSError as error:  # the reactor needs a file descriptor, and none is free
             sock.close()
             raise ConnectFailed(reason_of(error)) from root_of(error)
         self._open.add(connection)
@@ -163,7 +169,7 @@ class Pool:
         return connection
 
     def close(self) -> None:
-        """Close every connection and notify the listeners of those in use."""
+        """Close all connections and notify the listeners of those in use."""
         self._closed = True
         for connection in tuple(self._open):
             connection.shut()
@@ -171,18 +177,18 @@ class Pool:
     # --- called by a connection ---
 
     def on_drain(self, connection: Connection) -> None:
-        """Note that the connection soon becomes idle or closed."""
+        """Mark the connection as draining; it will soon be idle or closed."""
         self._draining.add(connection)
 
     def on_idle(self, connection: Connection) -> None:
-        """Note that the connection can carry another request."""
+        """Mark the connection as idle, so that another request can use it."""
         self._draining.discard(connection)
         self._idle[connection] = None
         self._counts.idle += 1
         connection.keep(self._limits.keepalive)
 
     def on_closed(self, connection: Connection, closer: CloseReason) -> None:
-        """Note that the connection is closed."""
+        """Mark the connection as closed."""
         self._open.discard(connection)
         self._draining.discard(connection)
         self._counts.open -= 1

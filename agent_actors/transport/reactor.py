@@ -1,18 +1,19 @@
 """One task that watches all connections of a `trio.run`.
 
-The reactor owns one epoll set and the task that waits for it. trio's own wait costs a task switch
-and two system calls for each read of each socket. The reactor pays for one wait for all sockets
-that
-became readable in the meantime. It reads and parses the data and passes it to its run in place,
-without waking a task. It does not know the meaning of the data: each watched descriptor has a
-method `ready` that must neither wait nor raise.
+The reactor owns one epoll set and the task that waits on it. With trio's own `wait_readable`, each
+read of each socket would cost a task switch and two system calls. The reactor waits once for all
+sockets that have become readable in the meantime. It calls each connection, which reads, parses and
+passes on the data synchronously, without waking a task. The reactor does not know what the data
+means: each watched descriptor has a method `ready` that must neither block nor raise.
 
 - The task is a trio system task, so that a provider works with and without a runtime. It starts
   with the first descriptor and ends with the last one.
-- A descriptor that is not to be read is not in the epoll set: a hang-up of its peer cannot be
-  masked and would be reported again and again. A descriptor must leave the set before it is closed.
-- No descriptor enters the set while a batch is handled, and a descriptor that has left is not
-  found any more. A number that was closed and reused is therefore never mistaken for the old one.
+- While a descriptor must not be read, it is not in the epoll set. Otherwise the peer's disconnect,
+  which cannot be masked, would be reported again and again. A descriptor must be removed from the
+  set before it is closed.
+- No descriptor is added to the set while a batch of events is processed, and events for a
+  descriptor that has been removed are ignored. Therefore a descriptor number that was closed and
+  reused is never mistaken for the old one.
 
 On platforms without epoll, each descriptor has a task that calls `trio.lowlevel.wait_readable`.
 """
@@ -27,29 +28,30 @@ import trio
 from agent_actors.kernel.timers import Timers
 
 READ_SIZE: Final = 64 * 1024
-"""Bytes of one read. With more, a busy stream could delay the others."""
+"""The size of one read, in bytes. With larger reads, a busy stream could delay the others."""
 
 _BATCH: Final = 256
-"""Descriptors that are handled before other tasks get a turn: about 10 ms of work."""
+"""The number of descriptors that are processed before other tasks get a turn: about 10 ms of work.
+"""
 
 
 class Watched(Protocol):
-    """The object behind a watched descriptor."""
+    """The object that handles the events of a watched descriptor."""
 
     def ready(self) -> None:
-        """Read, because data is available or the peer has left. Must neither wait nor raise."""
+        """Read: data is available or the peer has disconnected. Must neither block nor raise."""
         ...
 
     def shut(self) -> None:
-        """Close the descriptor because `trio.run` is ending. Must neither wait nor raise."""
+        """Close the descriptor because `trio.run` is ending. Must neither block nor raise."""
         ...
 
 
 class Reactor(Protocol):
-    """Watches descriptors.
+    """Watches file descriptors.
 
     Attributes:
-        alarms: Timers for deadlines of connections.
+        alarms: Timers for the deadlines of connections.
         buffer: A buffer that `ready` may read into; its content is valid until `ready` returns.
     """
 
@@ -65,7 +67,7 @@ class Reactor(Protocol):
         ...
 
     async def wait_done(self) -> None:
-        """Wait until the reactor's tasks have ended; return at once if something is watched.
+        """Wait until the reactor's tasks have ended; return at once if any descriptor is watched.
 
         Cancellation: safe.
         """
@@ -102,7 +104,7 @@ class EpollReactor:
             self._wait.cancel("nothing to watch")
 
     async def wait_done(self) -> None:
-        """Wait until the reactor's task has ended; return at once if something is watched.
+        """Wait until the reactor's task has ended; return at once if any descriptor is watched.
 
         Cancellation: safe.
         """
@@ -112,15 +114,15 @@ class EpollReactor:
     async def _run(self, epoll: select.epoll) -> None:
         try:
             while self._watched:
-                # One scope for as long as something is watched, not one for each wait.
+                # One cancel scope for as long as any descriptor is watched, not one for each wait.
                 with trio.CancelScope() as self._wait:
                     while True:
                         await trio.lowlevel.wait_readable(epoll.fileno())
                         while self._handle(epoll.poll(0, _BATCH)) == _BATCH:  # noqa: ASYNC110
                             await trio.lowlevel.checkpoint()
         finally:
-            # If anything is left, trio.run is ending. Nothing may start between here and the end of
-            # the task.
+            # If any descriptors are left, trio.run is ending. Nothing may be started between here
+            # and the end of the task.
             for watched in tuple(self._watched.values()):
                 watched.shut()
             self._epoll = None
@@ -130,9 +132,9 @@ class EpollReactor:
     def _handle(self, events: list[tuple[int, int]]) -> int:
         watched = self._watched
         for descriptor, _ in events:
-            one = watched.get(descriptor)
-            if one is not None:
-                one.ready()
+            entry = watched.get(descriptor)
+            if entry is not None:
+                entry.ready()
         return len(events)
 
 
@@ -164,12 +166,12 @@ class WaitReactor:
         """Stop calling `ready`. Do nothing if the descriptor is not watched."""
         waiting = self._waiting.pop(descriptor, None)
         if waiting is not None:
-            # The wait must end within this call, because the descriptor may be closed immediately
-            # afterwards.
+            # The task must stop waiting within this call, because the descriptor may be closed
+            # immediately afterwards.
             waiting.scope.cancel("no longer watched")
 
     async def wait_done(self) -> None:
-        """Wait until the reactor's tasks have ended; return at once if something is watched.
+        """Wait until the reactor's tasks have ended; return at once if any descriptor is watched.
 
         Cancellation: safe.
         """
@@ -179,7 +181,8 @@ class WaitReactor:
     async def _run(self, descriptor: int, waiting: _Waiting) -> None:
         try:
             with waiting.scope:
-                # Compare by identity: the number may have been closed and reused in the meantime.
+                # Compare by identity, because the descriptor number may have been closed and reused
+                # in the meantime.
                 while self._waiting.get(descriptor) is waiting:
                     await trio.lowlevel.wait_readable(descriptor)
                     if self._waiting.get(descriptor) is waiting:
@@ -200,13 +203,12 @@ def current_reactor() -> Reactor:
     try:
         return _reactor.get()
     except LookupError:
-        # If this were written out, mypy would consider the branch for the other platform
-        # unreachable.
+        # In an `if` statement, mypy would consider the branch for the other platform unreachable.
         made: Reactor = EpollReactor() if sys.platform == "linux" else WaitReactor()
         _reactor.set(made)
         return made
 
 
 def use_reactor(reactor: Reactor) -> None:
-    """Use this reactor in this `trio.run`. For tests, before anything is watched."""
+    """Use this reactor in the current `trio.run`. For tests; call it before anything is watched."""
     _reactor.set(reactor)

@@ -1,4 +1,4 @@
-"""Requests in wire form: the origin, the head as bytes, and whether the request may be repeated.
+"""Requests in wire format: the origin, the request line and headers, and whether it is idempotent.
 
 This module parses URLs, refuses headers that would split a request in two, and knows which methods
 are idempotent. It does no I/O.
@@ -15,7 +15,7 @@ import httpx
 from agent_actors.transport.connect import Origin
 from agent_actors.transport.errors import BadRequest
 
-# RFC 9110, 9.2.2: sending these twice has the same effect as sending them once.
+# RFC 9110, 9.2.2: sending one of these requests twice has the same effect as sending it once.
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 
 _TOKEN: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -30,7 +30,7 @@ class Target:
     Attributes:
         origin: The destination.
         host: The value of the `host` header.
-        path: Path and query, as sent.
+        path: The path and the query, as sent.
     """
 
     origin: Origin
@@ -45,8 +45,9 @@ class WireRequest:
     Attributes:
         origin: The destination.
         head: The request line and the headers, including the blank line at the end.
-        head_only: True if the response has no body (HEAD).
-        idempotent: True if the request may be sent again when its fate is unknown.
+        head_only: True if the response has no body, as for HEAD.
+        idempotent: True if the request may be sent again when it is unknown whether it was
+            processed.
     """
 
     origin: Origin
@@ -90,13 +91,13 @@ def build_request(
     """Encode a request.
 
     Args:
-        method: In capitals.
+        method: The method, in capitals.
         target: The destination.
-        headers: Names and values, in order, including the length or transfer coding of the body. A
-            `host` header is added in front if there is none.
+        headers: The names and values in order, including the length or transfer coding of the body.
+            A `host` header is added first if there is none.
 
     Raises:
-        BadRequest: The method or a header would have another meaning on the wire.
+        BadRequest: The method or a header would have a different meaning on the wire.
     """
     raw_method = method.encode("ascii", "replace")
     if _TOKEN.fullmatch(raw_method) is None or _TARGET.fullmatch(target.path) is None:

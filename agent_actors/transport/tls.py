@@ -1,8 +1,9 @@
-"""TLS from bytes to bytes. No socket is wrapped, and a record costs no system call of its own.
+"""TLS from bytes to bytes. Sockets are not wrapped, and a record costs no system call of its own.
 
-A layer owns the TLS state of one connection over two `MemoryBIO`s. Only `handshake` waits; all
-other methods are synchronous. The caller passes the context, or the process shares one: creating
-a context reads all certificates, which takes tens of milliseconds.
+A layer owns the TLS state of one connection, over two `MemoryBIO`s. Only `handshake` blocks; all
+other methods are synchronous. Either the caller passes an SSL context, or the whole process shares
+one. Sharing saves time: creating a context reads all certificates, which takes tens of
+milliseconds.
 """
 
 import contextlib
@@ -21,15 +22,17 @@ from agent_actors.errors import ConfigError
 from agent_actors.transport.errors import ConnectFailed, ConnectionLost, reason_of
 
 _TRUST_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-"""The environment variables that httpx reads, in its order; only the first that is set counts."""
+"""The environment variables that httpx reads, in the same order; only the first one that is set
+counts.
+"""
 
 _RECORD: Final = 64 * 1024
-"""Bytes that are taken out at a time; a record holds 16 KiB."""
+"""The number of bytes that are read at a time; a record contains up to 16 KiB."""
 
 
 @functools.cache
 def verifying_context() -> ssl.SSLContext:
-    """Return the context of the process. It checks certificates and names as httpx does.
+    """Return the shared context of the process, which verifies certificates as httpx does.
 
     Raises:
         ConfigError: The environment names certificates that cannot be read.
@@ -37,7 +40,7 @@ def verifying_context() -> ssl.SSLContext:
     """
     variable = next((name for name in _TRUST_VARIABLES if os.environ.get(name)), "")
     path = os.environ.get(variable, "")
-    # OpenSSL ignores a missing directory. Every certificate would then be rejected.
+    # OpenSSL ignores a missing directory and would then reject every certificate.
     if variable == "SSL_CERT_DIR" and not _is_readable_directory(path):
         raise _unreadable(variable, path, "is not a readable directory")
     try:
@@ -68,7 +71,7 @@ class TlsLayer:
         host: The name that the peer's certificate must contain.
 
     Attributes:
-        closed: True once the peer has announced, in TLS, that no more data comes.
+        closed: True once the peer has announced, through TLS, that no more data will come.
     """
 
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
@@ -81,7 +84,7 @@ class TlsLayer:
         """Negotiate keys with the peer and verify its certificate.
 
         Raises:
-            ConnectFailed: The certificate was refused, or the peer broke off.
+            ConnectFailed: The certificate was rejected, or the peer broke off the handshake.
 
         Cancellation: safe; the connection cannot be used afterwards.
         """
@@ -95,8 +98,8 @@ class TlsLayer:
                 agreed, failure = False, error
             else:
                 agreed = True
-            # Outside the `except` block, because an exception raised here is unrelated to TLS's
-            # request.
+            # Outside the `except` block, so that TLS's request for data does not become the context
+            # of an unrelated exception.
             if failure is not None:
                 with contextlib.suppress(ConnectFailed):  # the peer need not learn the reason
                     await _send_all(sock, self._outgoing.read())
@@ -107,7 +110,7 @@ class TlsLayer:
             await self._receive(sock)
 
     def encrypt(self, data: bytes) -> bytes:
-        """Encrypt data into records, together with pending messages of TLS itself.
+        """Encrypt data into records; the result includes pending TLS messages.
 
         Raises:
             ConnectionLost: TLS has ended.
@@ -120,7 +123,7 @@ class TlsLayer:
         return self._outgoing.read()
 
     def decrypt(self, data: memoryview) -> bytes:
-        """Decrypt received bytes; return empty bytes if no record is complete yet.
+        """Decrypt received bytes; return empty bytes while no record is complete.
 
         Raises:
             ConnectionLost: The data is not TLS or was tampered with.
@@ -142,7 +145,7 @@ class TlsLayer:
 
     @property
     def unsent(self) -> bool:
-        """True if TLS has messages of its own to send."""
+        """True if TLS messages are waiting to be sent."""
         return self._outgoing.pending > 0
 
     async def _receive(self, sock: socket.socket) -> None:

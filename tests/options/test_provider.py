@@ -283,5 +283,5 @@ def test_profile_names_models_and_system_prompt(tmp_path: Path) -> None:
     other = options.evolve(model="large", system_prompt="Talk.")
     assert (other.model, other.system_prompt) == ("large", "Talk.")
     file.write_text("[house.model_names]\nsmall = 7\n")
-    with pytest.raises(ConfigError, match="field model_names must be a table of strings"):
+    with pytest.raises(ConfigError, match="the field 'model_names' must be a table of strings"):
         load_profiles(file)

@@ -17,27 +17,33 @@ SILENT = ChatDialect(refuses={"temperature"})
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"name": " "}, "field name must not be blank"),
-        ({"protocol": "grpc"}, "field protocol must be one of 'openai', 'anthropic'; got 'grpc'"),
-        ({"base_url": "localhost"}, "field base_url must begin with http:// or https://"),
-        ({"path": "v1"}, "field path must begin with a slash; got 'v1'"),
-        ({"quirks": [0]}, "field quirks must hold numbers from 1 to 50"),
-        ({"quirks": [51]}, "field quirks must hold numbers from 1 to 50"),
-        ({"models": [ModelRule((), PLAIN)]}, "each rule needs names"),
-        ({"api_key_env": "sk-1 2"}, "field api_key_env must hold names of environment variables"),
-        ({"base_url_env": ["a b"]}, "field base_url_env"),
-        ({"model_env": [""]}, "field model_env"),
-        ({"protocol": "anthropic", "api_key_header": "k"}, "field api_key_header"),
+        ({"name": " "}, "the field 'name' must not be blank"),
+        (
+            {"protocol": "grpc"},
+            "the field 'protocol' must be one of 'openai', 'anthropic'; got 'grpc'",
+        ),
+        ({"base_url": "localhost"}, "the field 'base_url' must begin with http:// or https://"),
+        ({"path": "v1"}, "the field 'path' must begin with a slash; got 'v1'"),
+        ({"quirks": [0]}, "the field 'quirks' must contain only numbers from 1 to 50"),
+        ({"quirks": [51]}, "the field 'quirks' must contain only numbers from 1 to 50"),
+        ({"models": [ModelRule((), PLAIN)]}, "each rule in the field 'models' must have names"),
+        (
+            {"api_key_env": "sk-1 2"},
+            "the field 'api_key_env' must contain names of environment variables",
+        ),
+        ({"base_url_env": ["a b"]}, "the field 'base_url_env'"),
+        ({"model_env": [""]}, "the field 'model_env'"),
+        ({"protocol": "anthropic", "api_key_header": "k"}, "the field 'api_key_header'"),
         (
             {"protocol": "anthropic", "dialect": ChatDialect(cumulative=True)},
-            "refuses is the only dialect field",
+            "supports only the dialect field 'refuses'",
         ),
         (
             {
                 "protocol": "anthropic",
                 "models": [ModelRule("x", ChatDialect(max_tokens_field="y"))],
             },
-            "refuses is the only dialect field",
+            "supports only the dialect field 'refuses'",
         ),
     ],
 )

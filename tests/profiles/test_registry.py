@@ -154,30 +154,39 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("[a", "not valid TOML"),
-        ("x = 1", "'x' must be a table that holds a profile, such as [x]; got 1"),
+        ("x = 1", "'x' must be a table with the fields of a profile, such as [x]; got 1"),
         ('[a]\nprotcol = "openai"', "profile 'a': there is no field 'protcol'; did you mean"),
         ('[a]\nprotcol = "openai"', "did you mean 'protocol'? Known: api_key_env"),
         ("[a]\nzzz = 1", "there is no field 'zzz'; Known: api_key_env"),
-        ("[a]\nbase_url = 1", "profile 'a': field base_url must be a string; got 1"),
-        ("[a]\napi_key_required = 1", "field api_key_required must be true or false; got 1"),
-        ('[a]\napi_key_env = "K"', "field api_key_env must be a list of strings; got 'K'"),
-        ("[a]\nrefuses = [1]", "field refuses must be a list of strings; got [1]"),
-        ("[a]\nquirks = [true]", "field quirks must be a list of integers; got [True]"),
-        ("[a]\nquirks = [99]", "profile 'a': field quirks must hold numbers from 1 to 50"),
-        ('[a]\nmodels = "x"', "field models must be a list of tables; got 'x'"),
-        ("[a]\nmodels = [1]", "rule 1 of field models must be a table with names; got 1"),
-        ("[[a.models]]\nrefuses = []", "profile 'a': field models: each rule needs names"),
-        ("[[a.models]]\nname = 'x'", "rule 1 of field models: there is no field 'name'; did you"),
+        ("[a]\nbase_url = 1", "profile 'a': the field 'base_url' must be a string; got 1"),
+        ("[a]\napi_key_required = 1", "the field 'api_key_required' must be true or false; got 1"),
+        ('[a]\napi_key_env = "K"', "the field 'api_key_env' must be a list of strings; got 'K'"),
+        ("[a]\nrefuses = [1]", "the field 'refuses' must be a list of strings; got [1]"),
+        ("[a]\nquirks = [true]", "the field 'quirks' must be a list of integers; got [True]"),
+        (
+            "[a]\nquirks = [99]",
+            "profile 'a': the field 'quirks' must contain only numbers from 1 to 50",
+        ),
+        ('[a]\nmodels = "x"', "the field 'models' must be a list of tables; got 'x'"),
+        ("[a]\nmodels = [1]", "rule 1 in the field 'models' must be a table with names; got 1"),
+        (
+            "[[a.models]]\nrefuses = []",
+            "profile 'a': each rule in the field 'models' must have names",
+        ),
+        (
+            "[[a.models]]\nname = 'x'",
+            "rule 1 in the field 'models': there is no field 'name'; did you",
+        ),
         ("[[a.models]]\nbase_url = 'x'", "there is no field 'base_url'"),
-        ('[a]\ntext_tool_calls = "x"', "profile 'a': field text_tool_calls must be one of"),
+        ('[a]\ntext_tool_calls = "x"', "profile 'a': the field 'text_tool_calls' must be one of"),
         (
             "[[a.models]]\nnames = ['b']\nstructured_output = 'x'",
-            "profile 'a': rule 1 of field models: field structured_output must be one of",
+            "profile 'a': rule 1 in the field 'models': the field 'structured_output' must be",
         ),
-        ('[a]\nextends = "olama"', "field extends must name a built-in or earlier profile;"),
+        ('[a]\nextends = "olama"', "the field 'extends' must name a built-in or earlier profile;"),
         ('[a]\nextends = "olama"', "got 'olama'; did you mean 'ollama'? Known: anthropic"),
         ('[a]\nextends = "b"\n[b]', "got 'b'"),
-        ("[a]\nextends = 1", "field extends must be a string"),
+        ("[a]\nextends = 1", "the field 'extends' must be a string"),
         ('[a]\nname = "b"', "there is no field 'name'"),
     ],
 )
@@ -190,10 +199,10 @@ def test_mistake_names_file_profile_and_field(text: str, told: str) -> None:
 
 
 def test_unreadable_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"gone\.toml': No such file"):
+    with pytest.raises(ConfigError, match=r"gone\.toml' cannot be read: No such file"):
         load_profiles(tmp_path / "gone.toml")
     (tmp_path / "latin.toml").write_bytes(b'[a]\nbase_url = "\xff"')
-    with pytest.raises(ConfigError, match=r"latin\.toml': it is not UTF-8 text"):
+    with pytest.raises(ConfigError, match=r"latin\.toml' cannot be read: it is not UTF-8 text"):
         load_profiles(tmp_path / "latin.toml")
     with pytest.raises(ConfigError, match=f"{os.sep}gone.*named by {PROFILES_ENV}"):
         known_profiles({PROFILES_ENV: f"{tmp_path}{os.sep}gone"})

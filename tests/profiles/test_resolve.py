@@ -142,6 +142,6 @@ def test_no_secret_is_shown() -> None:
         with pytest.raises(ConfigError) as caught:
             resolve(MINE, {"MINE_URL": value, "MINE_KEY": "k"})
         assert str(caught.value) == (
-            "the environment variable MINE_URL is not a valid URL; expected one such as http://profile/v1"
+            "the environment variable MINE_URL does not contain a valid URL; expected a URL such as http://profile/v1"
         )
         assert caught.value.__cause__ is None

@@ -448,7 +448,7 @@ def test_event_limit_is_exact(stream: bytes) -> None:
     for chunks in ([stream], single_bytes(stream)):
         assert decoded_within(chunks, event=5)[1] is None
         assert decoded_within(chunks, event=4)[1] == (
-            "an event of the stream has at least 5 bytes of data, more than the 4 accepted;"
+            "an event of the stream has at least 5 bytes of data, but at most 4 are accepted;"
             " if such events are expected, raise max_event_bytes"
         )
 

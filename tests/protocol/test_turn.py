@@ -144,7 +144,7 @@ def test_invalid_call_is_reported_not_run() -> None:
 
 
 def test_broken_calls_return_directly_to_model() -> None:
-    broken = ToolUseError("the call names no tool", None, "x")
+    broken = ToolUseError("the call does not name a tool", None, "x")
     commands = thinking().feed(answer(broken))
     assert [told(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
 

@@ -202,7 +202,7 @@ def test_damaged_answer_is_requested_again() -> None:
         attrs.evolve(answer("{}"), damaged_lines=1),
         [
             "append answer",
-            "append user:a part of your answer was lost on the way; send all of it again",
+            "append user:a part of your answer was lost in transit; send the complete answer again",
             "model 2",
         ],
     )

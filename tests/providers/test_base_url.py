@@ -31,7 +31,7 @@ async def test_missing_version_is_suggested(body: bytes, status: int, path: str)
     asked = "/api/chat/completions" if path == "/api" else "/chat/completions"
     root = "http://h:1/api" if path == "/api" else "http://h:1"
     assert text.endswith(
-        f"(the request was POST http://h:1{asked}; base_url may lack a version, try {root}/v1)"
+        f"(the request was POST http://h:1{asked}; base_url may lack a version: try {root}/v1)"
     )
 
 

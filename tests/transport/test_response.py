@@ -54,7 +54,7 @@ def test_early_end_is_a_failure() -> None:
     silent = ResponseReader()
     assert not silent.begun
     silent.end(clean=True)
-    assert silent.failure == "the connection was closed before a response"
+    assert silent.failure == "the connection was closed before a response arrived"
     cut, _ = read(OK + b"content-length: 3\r\n\r\nab")
     cut.end(clean=True)
     assert cut.failure == "the connection was closed in the middle of the response"
@@ -100,22 +100,22 @@ def test_what_comes_after_the_answer_is_surplus(surplus: bytes, *, split: bool) 
     ("answer", "reason"),
     [
         (b"nonsense", "Expected HTTP"),
-        (b"HTTP/1.1 099 X\r\n\r\n", "the invalid status 099"),
+        (b"HTTP/1.1 099 X\r\n\r\n", "the status 099 is not valid"),
         (
             b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n",
-            "an unrequested change of protocol",
+            "the server switched to a protocol that was not requested",
         ),
         (OK + b"content-length: 2\r\ncontent-length: 3\r\n\r\nab", "Content-Length"),
         (OK + b"content-length: 2\r\ntransfer-encoding: chunked\r\n\r\n", "Transfer-Encoding"),
-        (OK + b"transfer-encoding: gzip\r\n\r\n", "the unsupported transfer coding 'gzip'"),
-        (OK + b"transfer-encoding: gzip, chunked\r\n\r\n", "the unsupported transfer coding"),
+        (OK + b"transfer-encoding: gzip\r\n\r\n", "the transfer coding 'gzip' is not supported"),
+        (OK + b"transfer-encoding: gzip, chunked\r\n\r\n", "the transfer coding"),
         (
             OK + b"transfer-encoding: chunked\t\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
-            "the unsupported transfer coding",
+            "the transfer coding",
         ),
         (
             OK + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n",
-            "the unsupported transfer coding",
+            "the transfer coding",
         ),
         (OK + b"x: a\r\n b\r\n\r\n", "whitespace"),
         (OK + b"x: a\x00b\r\n\r\n", "header value"),
@@ -151,12 +151,12 @@ def test_what_came_before_a_failure_is_given() -> None:
 def test_framing_without_end_is_refused(pieces: list[bytes]) -> None:
     reader, _ = read(*pieces, max_head=200)
     assert reader.failure is not None
-    assert "more than 200 bytes" in reader.failure
+    assert "than 200 bytes" in reader.failure
 
 
 def test_a_body_over_the_limit_is_refused() -> None:
     reader, _ = read(OK + b"content-length: 9\r\n\r\n", b"abc", b"def", max_body=5)
-    assert reader.failure == "a body larger than the limit"
+    assert reader.failure == "the body is larger than 5 bytes"
 
 
 def test_content_allows_for_more_framing() -> None:
@@ -168,7 +168,7 @@ def test_content_allows_for_more_framing() -> None:
 @pytest.mark.parametrize("version", [b"2.0", b"0.9"])
 def test_another_version_of_http_is_refused(version: bytes) -> None:
     reader, _ = read(b"HTTP/" + version + b" 200 OK\r\ncontent-length: 0\r\n\r\n")
-    assert reader.failure == f"the unsupported version HTTP/{version.decode()}"
+    assert reader.failure == f"the version HTTP/{version.decode()} is not supported"
 
 
 @pytest.mark.parametrize(

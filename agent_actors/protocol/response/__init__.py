@@ -1,1 +1,1 @@
-"""From the chunks of a model's response to its blocks: text, thinking and tool calls."""
+"""Assemble the chunks of a model's response into blocks: text, thinking and tool calls."""

@@ -1,13 +1,13 @@
-r"""Parse the argument text of a tool call into one JSON object, or into a reason why it is invalid.
+r"""Parse the argument text of a tool call into a JSON object, or into the reason why it is invalid.
 
-This module owns the meaning of argument text. It does not know slots, streams or tools. Text that
-does not parse completely becomes `BadArguments`, which no tool ever receives. It is repaired only
-if the caller asks for that. The following habits of endpoints are undone for valid arguments:
+This module defines what argument text means. It does not know slots, streams or tools. Text that
+does not parse completely becomes `BadArguments`, which no tool ever receives. Such text is repaired
+only if the caller requests it. Several habits of endpoints are corrected in valid arguments:
 
-- nothing, blanks and `null` mean no arguments;
+- empty text, whitespace and `null` mean no arguments;
 - an object inside a JSON string (`"\"{…}\""`) is unwrapped;
-- consecutive objects are split at their boundaries. An empty object next to others, and an exact
-  repeat, are noise; each of the remaining objects is a call of its own.
+- consecutive objects are split. An empty object next to others and an exact repeat are ignored.
+  Each remaining object is a separate call.
 """
 
 import json
@@ -23,7 +23,9 @@ from agent_actors.protocol.response.json_repair import repair_object
 from agent_actors.protocol.response.text import mend_json, mend_surrogates
 
 _MAX_WRAPPINGS: Final = 3
-"""Maximum number of JSON strings around an object: two were seen, more is no accident."""
+"""The maximum number of nested JSON strings around an object. Two levels have been seen; more
+cannot be accidental.
+"""
 
 
 @attrs.frozen
@@ -31,9 +33,10 @@ class GoodArguments:
     """Arguments that can be passed to a tool.
 
     Attributes:
-        input: The object.
-        raw: The text of the object as received; empty if no received text is exactly this object.
-        repaired: True if the text was not JSON, and `input` is its most likely meaning.
+        input: The arguments as an object.
+        raw: The text of the object as received; empty if the received text is not exactly this
+            object.
+        repaired: True if the text was not valid JSON, and `input` is its most likely meaning.
     """
 
     input: JsonObject
@@ -46,7 +49,7 @@ class BadArguments:
     """Arguments that cannot be passed to a tool.
 
     Attributes:
-        error: The reason, for a person and for the model.
+        error: The reason, worded for both the user and the model.
         raw: The text as received.
     """
 
@@ -58,11 +61,11 @@ ParsedArguments: TypeAlias = GoodArguments | BadArguments
 
 
 def parse_arguments(text: str, *, lenient: bool = False) -> tuple[ParsedArguments, ...]:
-    """Parse the arguments of one call; several results mean that the text contained several calls.
+    """Parse the arguments of one call. Several results mean that the text contained several calls.
 
     Args:
         text: The text as received.
-        lenient: True to repair text that is nearly JSON; see `json_repair`.
+        lenient: True to repair text that is almost valid JSON; see `json_repair`.
     """
     text = mend_surrogates(text)
     found = _parse(text, _MAX_WRAPPINGS)
@@ -74,7 +77,7 @@ def parse_arguments(text: str, *, lenient: bool = False) -> tuple[ParsedArgument
 
 
 def is_complete_object(text: str) -> bool:
-    """Return whether the text is one or more complete JSON objects, or a string that holds such."""
+    """Return whether the text is one or more complete JSON objects, possibly in a string."""
     return text.rstrip().endswith(("}", '"')) and all(
         isinstance(parsed, GoodArguments) for parsed in parse_arguments(text)
     )
@@ -100,11 +103,11 @@ def _parse(text: str, wrappings: int) -> tuple[ParsedArguments, ...]:
         inner = _parse(value, wrappings - 1)
         if all(isinstance(parsed, GoodArguments) for parsed in inner):
             return inner
-    return (BadArguments(f"expected a JSON object of arguments, got {_kind(value)}", text),)
+    return (BadArguments(f"the arguments must be a JSON object, not {_kind(value)}", text),)
 
 
 def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
-    """Parse text that the strict parser refused: consecutive objects or lone surrogates."""
+    """Parse text that the strict parser rejected: consecutive objects or lone surrogates."""
     found: list[GoodArguments] = []
     start = _skip_blanks(text, 0)
     while start < len(text):
@@ -112,18 +115,22 @@ def _parse_slowly(text: str) -> tuple[ParsedArguments, ...]:
             value, end = cast(tuple[JsonValue, int], _DECODER.raw_decode(text, start))
             mended = mend_json(value)
         except ValueError as error:
-            # An empty object before an incomplete one is noise, and not a call to run.
-            nonempty = [one for one in _distinct(found) if one.input] if text[start] == "{" else []
+            # An empty object before an incomplete one is ignored; it is not a call to execute.
+            nonempty = (
+                [item for item in _distinct(found) if item.input] if text[start] == "{" else []
+            )
             return (*nonempty, BadArguments(_why(error), text[start:] if nonempty else text))
         if not isinstance(mended, dict):
-            return (BadArguments(f"expected only JSON objects as arguments, got {text}", text),)
+            return (
+                BadArguments(f"the arguments must contain only JSON objects; got {text}", text),
+            )
         found.append(GoodArguments(mended, text[start:end] if mended == value else ""))
         start = _skip_blanks(text, end)
     return tuple(_distinct(found))
 
 
 def _distinct(found: list[GoodArguments]) -> list[GoodArguments]:
-    """Remove repeats, and empty objects next to others."""
+    """Remove repeated objects, and empty objects next to others."""
     kept: dict[str, GoodArguments] = {}
     for arguments in found:
         if arguments.input:
@@ -160,5 +167,5 @@ def _finite(text: str) -> float:
     return number
 
 
-# Strict like the fast parser, except for lone surrogates, which are accepted and then replaced.
+# As strict as the fast parser, except that lone surrogates are accepted and then replaced.
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)

@@ -1,29 +1,29 @@
 """Assemble the blocks of a model's response from its deltas.
 
-The `Assembler` owns one response from its first delta to the `ModelCompleted`. It knows no vendor:
-`providers/<name>/` translates the vendor's format and feeds neutral `ModelDelta`s. `text` separates
-new text from repeated text, `tool_call_fragments` assigns fragments to calls, `arguments` parses
-argument text, and `call_ids` makes ids.
+The `Assembler` owns one response from its first delta to the `ModelCompleted`. It does not depend
+on a vendor: `providers/<name>/` translates the vendor's format and feeds neutral `ModelDelta`s.
+`text` separates new text from repeated text, `tool_call_fragments` assigns fragments to calls,
+`arguments` parses argument text, and `call_ids` creates ids.
 
-Blocks are in the order in which they were first seen. Text is appended to the previous block if
-that has the same kind; thinking, or a new call, begins a new block. A call is placed where its
-first fragment arrived.
+Blocks are in the order of their first deltas. Text extends the previous block if that block has the
+same kind. Thinking or a new call begins a new block. The position of a call is that of its first
+fragment.
 
-A call becomes a `ToolUseBlock` exactly if it has a name and complete arguments. The endpoint's
-reason for the end of the response is only a hint. If the response was cut off (`length`, or a
-stream that just ended), the last call is incomplete unless its arguments prove the opposite. A last
-call without arguments, or with an empty object that may have been the start of more, becomes a
-`ToolUseError`. An incomplete call never runs.
+A call becomes a `ToolUseBlock` only if it has a name and complete arguments. The finish reason of
+the endpoint is only a hint. If the response was cut off (`length`, or a stream that ended without a
+finish reason), the last call is considered incomplete unless its arguments prove that it is
+complete. If the last call has no arguments, or an empty object that may be the start of the
+arguments, it becomes a `ToolUseError`. An incomplete call is never executed.
 
-If something of the response was lost (`damage`), only calls that were complete before the loss are
-trusted: the endpoint had given its reason for the end, or the arguments were a JSON object and
-another call had begun. A call that began after the loss is trusted if its arguments are provably
-complete. Without any reason for the end no call is trusted, because the lost line may have been the
-line that refused the response. No call of a refused or filtered response is executed.
+If a part of the response was lost (`damage`), a call that began before the loss is trusted only if
+it was complete by then: the endpoint had sent its finish reason, or the arguments were a JSON
+object and another call had begun. A call that began after the loss is trusted if its arguments are
+provably complete. Without any finish reason, no call is trusted, because the lost line may have
+reported that the response was refused. Calls of a refused or filtered response are never executed.
 
 If the text may contain calls, `text_calls` finds them in the text that `text` passes on.
 
-Feeding is linear in the size of the input: chunks are kept in lists and joined once.
+The cost of feeding is linear in the size of the input: chunks are kept in lists and joined once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,11 +69,11 @@ from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surr
 from agent_actors.protocol.response.tool_call_fragments import Slot, SlotTable
 
 DAMAGED_CALL: Final = "a part of the response was lost or damaged, so this call may be incomplete"
-"""The error of a call that was incomplete when something of the response was lost."""
+"""The error of a call that was incomplete when a part of the response was lost."""
 
 _NO_FIELDS: Final[Mapping[str, JsonValue]] = {}
 _NOTHING: Final[Sequence[ModelDelta]] = ()
-# Held-back text is not shown yet; but a stream that sends it is making progress.
+# The text is held back and not shown yet, but the stream is making progress.
 _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 _WEIGHT: Final[dict[FinishReason | None, int]] = {
@@ -88,31 +88,31 @@ _WEIGHT: Final[dict[FinishReason | None, int]] = {
     "refusal": 4,
     "content_filter": 4,
 }
-"""Priority of finish reasons. Endpoints repeat and contradict themselves, so a reason is replaced
-only by one of the same or a higher priority.
+"""The priority of finish reasons. Endpoints repeat and contradict finish reasons, so a reason is
+replaced only by one of the same or a higher priority.
 """
 
 
 class _Prose:
-    """A text or thinking block that grows."""
+    """A text or thinking block that is being assembled."""
 
     __slots__ = ("damaged", "extra", "pieces", "signature", "thinking")
 
     def __init__(self, *, thinking: bool) -> None:
         self.thinking = thinking
         self.pieces: list[str] = []
-        # True if some of the block may be lost.
+        # True if a part of the block may be lost.
         self.damaged = False
         self.signature = ""
         self.extra: JsonObject = {}
 
     @property
     def size(self) -> int:
-        """Number of characters so far."""
+        """The number of characters so far."""
         return sum(map(len, self.pieces)) + len(self.signature)
 
     def shown(self, text: str) -> Sequence[ModelDelta]:
-        """Append text that is shown now, and return its deltas."""
+        """Append text that is shown now, and return the deltas to show."""
         if not text:
             return _NOTHING
         self.pieces.append(text)
@@ -124,7 +124,7 @@ class _Prose:
         if self.thinking:
             if not (text or self.signature or self.extra):
                 return None
-            # A signature covers the complete thinking text. With any other text, endpoints always
+            # A signature covers the complete thinking text. If the text differs, endpoints always
             # refuse the signature.
             seal = "" if self.damaged else mend_surrogates(self.signature)
             return ThinkingBlock(text, seal, extra=mend_object(self.extra))
@@ -132,7 +132,7 @@ class _Prose:
 
 
 class _WatchedFlow(TextFlow):
-    """A text flow that may contain calls: no text may bypass the search for calls."""
+    """A text flow that may contain calls: all of its text must go through the search for calls."""
 
     __slots__ = ()
 
@@ -142,22 +142,22 @@ class _WatchedFlow(TextFlow):
 
     @property
     def holds(self) -> bool:
-        # Includes text that may be the start of a marker; settling is cheap if there is none.
+        # Also true for text that may be the start of a marker; settling is cheap if there is none.
         return True
 
 
 class Assembler:
-    """Makes the blocks of one response from its deltas.
+    """Assembles the blocks of one response from its deltas.
 
     Pass every delta to `feed` and show the returned deltas. At the end of the stream, show the
-    result of `flush`, and call `finish` for the response.
+    result of `flush`, and call `finish` to get the response.
 
     Args:
         turn: The number of the model call in its session; generated ids contain it.
-        known_call_ids: The ids of the session's earlier calls.
+        known_call_ids: The ids of earlier calls in the session.
         cumulative: True if the endpoint is known to repeat all the text in each chunk.
-        prompt: The request, to estimate its size if the endpoint reports no counts.
-        lenient: True to repair arguments that are nearly JSON.
+        prompt: The request, for estimating its size if the endpoint reports no token counts.
+        lenient: True to repair arguments that are almost valid JSON.
         text_calls: Finds calls in the text; None if the text contains no calls.
     """
 
@@ -199,17 +199,18 @@ class Assembler:
         self._prompt = prompt
         self._lenient = lenient
         self._slots = SlotTable()
-        # If a flow holds text back, the last part is the block that the text belongs to.
+        # If a flow is holding text back, that text belongs to the last part.
         self._parts: list[_Prose | Slot] = []
         self._last_touched: Slot | None = None
         self._finish: FinishReason | None = None
-        # `_closed` is True after a reason for the end, until more content follows. If an endpoint
-        # has once continued after its reason (`_goes_on`), its reasons no longer close the
-        # response.
+        # `_closed` is True after a finish reason, until more content follows. If an endpoint has
+        # ever continued after a finish reason (`_goes_on`), later finish reasons no longer close
+        # the response.
         self._closed = self._goes_on = False
-        # True once something was lost; `_damaged_late` if the response was closed at that time.
+        # `_damaged` is True once something was lost; `_damaged_late` if the response was closed by
+        # then.
         self._damaged = self._damaged_late = False
-        # Numbers of the calls that were complete when something was lost.
+        # The numbers of the calls that were complete when something was lost.
         self._trusted: set[int] = set()
         self._usage: Usage | None = None
         self._usage_partial = False
@@ -222,7 +223,7 @@ class Assembler:
         cumulative: bool = False,
         text_calls: TextCalls | None = None,
     ) -> "Assembler":
-        """Make an assembler for the response to a request."""
+        """Create an assembler for the response to a request."""
         return cls(
             turn=request.turn,
             known_call_ids=request.known_call_ids,
@@ -234,12 +235,12 @@ class Assembler:
 
     @property
     def finish_hint(self) -> FinishReason | None:
-        """The endpoint's reason for the end of the response; None while there is none."""
+        """The finish reason of the endpoint; None until it arrives."""
         return self._finish
 
     @property
     def size(self) -> int:
-        """Number of characters of the response so far. Expensive: visits every chunk."""
+        """The number of characters of the response so far. Expensive: visits every chunk."""
         held = 0 if self._text_calls is None else self._text_calls.held
         return held + sum(part.size for part in self._parts)
 
@@ -247,9 +248,10 @@ class Assembler:
         """Process a delta.
 
         Returns:
-            The deltas to show now: new text only; fragments of calls that have a name, with the
-            call's id, and its number as index; token counts and notices. Once arguments of a call
-            were shown, its id and its name do not change, even if the endpoint sends others later.
+            The deltas to show now: new text only, fragments of calls that have a name, token counts
+            and notices. A fragment has the id of the call, and the number of the call as its index.
+            Once arguments of a call were shown, its id and name no longer change, even if the
+            endpoint sends different ones later.
         """
         if self._closed and isinstance(delta, TextDelta | ThinkingDelta | ToolCallDelta):
             self._reopen(delta)
@@ -273,7 +275,7 @@ class Assembler:
         """Record that something may be lost between the last delta and the next one.
 
         Returns:
-            The deltas of the earlier content that are still to be shown.
+            The deltas from earlier content that have not been shown yet.
         """
         self._damaged = True
         shown: Sequence[ModelDelta] = _NOTHING
@@ -295,7 +297,7 @@ class Assembler:
         return shown
 
     def _reopen(self, delta: TextDelta | ThinkingDelta | ToolCallDelta) -> None:
-        """Handle content after a reason for the end: that reason was not final."""
+        """Handle content after a finish reason, which was therefore not final."""
         if not (isinstance(delta, ToolCallDelta) or delta.text):
             return
         self._closed, self._goes_on = False, True
@@ -304,32 +306,32 @@ class Assembler:
                 slot.damaged = True
 
     def is_plain(self, *, thinking: bool) -> bool:
-        """Return whether more text of this kind would extend the last block unchanged."""
+        """Return whether more text of this kind would simply extend the last block."""
         part = self._parts[-1] if self._parts else None
         if not isinstance(part, _Prose) or part.thinking is not thinking or self._closed:
             return False
         return (self._thinking if thinking else self._text).is_plain
 
     def feed_plain(self, texts: Sequence[str], *, thinking: bool) -> Iterable[ModelDelta]:
-        """Process several chunks of text and return the deltas to show. A fast `feed`.
+        """Process several chunks of text, faster than `feed`; return the deltas to show.
 
         Args:
             texts: Text without surrogates; empty chunks are ignored.
-            thinking: The kind of text; `is_plain` must be True for it.
+            thinking: True for thinking, False for text; `is_plain` must be True for this kind.
         """
         part = self._prose(thinking=thinking)
         part.pieces += texts
         return map(ThinkingDelta if thinking else TextDelta, filter(None, texts))
 
     def flush(self) -> Sequence[ModelDelta]:
-        """Return the deltas that are still to be shown at the end of the stream."""
+        """Return the deltas that have not been shown when the stream ends."""
         settled = self._settle()
         if self._text_calls is None:
             return settled
         return [*settled, *self._show(self._text_calls.flush())]
 
     def _settle(self) -> Sequence[ModelDelta]:
-        """Return the deltas to show before anything other than more of the last text."""
+        """Return the deltas to show before anything that does not extend the last text."""
         part = self._parts[-1] if self._parts else None
         if isinstance(part, _Prose) and part.thinking:
             thoughts = part.shown(self._thinking.flush())
@@ -337,7 +339,7 @@ class Assembler:
         return self._settle_text()
 
     def _settle_text(self) -> Sequence[ModelDelta]:
-        """Return the deltas of text to show before thinking."""
+        """Return the text deltas to show before thinking."""
         if self._text_calls is not None:
             found = [*self._text_calls.feed(self._text.flush()), *self._text_calls.settle()]
             return self._show(found)
@@ -350,10 +352,9 @@ class Assembler:
         """Return the complete response. Call `flush` first.
 
         Args:
-            truncated: True if the stream ended without a reason for its end, and without an end
-                mark.
-            model: The model's name as the endpoint reported it.
-            response_id: The endpoint's id of the response.
+            truncated: True if the stream ended with neither a finish reason nor an end mark.
+            model: The name of the model as reported by the endpoint.
+            response_id: The endpoint's id for the response.
         """
         cut = "the response was cut off at its token limit" if self._finish == "length" else ""
         if truncated and not cut:
@@ -386,7 +387,7 @@ class Assembler:
         part = self._prose(thinking=False)
         if delta.extra:
             part.extra.update(delta.extra)
-        elif text is delta.text and not settled:  # nearly every chunk of every stream
+        elif text is delta.text and not settled:  # almost every chunk of every stream
             part.pieces.append(text)
             return (delta,)
         return [*settled, *part.shown(text)]
@@ -402,7 +403,7 @@ class Assembler:
         return [*settled, *part.shown(text)]
 
     def _show(self, found: Sequence[Found]) -> list[ModelDelta]:
-        """Process the deltas found in text. Text before them is settled already."""
+        """Process the deltas that were found in text. Earlier text is already settled."""
         shown: list[ModelDelta] = []
         for delta in found:
             if isinstance(delta, ToolCallDelta):
@@ -422,7 +423,7 @@ class Assembler:
         return part
 
     def _attach(self, extra: Mapping[str, JsonValue]) -> None:
-        """Add extra fields that came without text to the last text or thinking block."""
+        """Add extra fields that arrived without text to the last text or thinking block."""
         if not extra:
             return
         for part in reversed(self._parts):
@@ -440,7 +441,8 @@ class Assembler:
             self._parts.append(slot)
             slot.after_damage = self._damaged
         elif self._damaged and not slot.after_damage:
-            # The fragment continues a call that was open, or counted as complete, at a loss.
+            # The fragment continues a call that was open, or considered complete, when something
+            # was lost.
             slot.damaged = True
         name_before = slot.name
         piece = slot.add(delta)
@@ -457,22 +459,22 @@ class Assembler:
         if not (news and slot.name):
             return settled or (_PROGRESS if news else _NOTHING)
         slot.shown = slot.shown or bool(piece)
-        # Halves of characters are joined in the block; a subscriber must be able to encode each
-        # chunk.
+        # In the block, split surrogate pairs are joined, but a subscriber must be able to encode
+        # each chunk.
         shown = ToolCallDelta(slot.number, slot.call_id, slot.name, mend_surrogates(piece))
         return [*settled, shown]
 
     def _calls_of(self, slot: Slot, cut: str) -> Iterator[AssistantBlock]:
-        """Yield the calls of a slot: one, or one per object in its arguments."""
+        """Yield the calls of a slot: one call, or one per object in its arguments."""
         if slot.is_empty:
             return
         extra = mend_object(slot.extra)
-        # A call that was cut off is not repaired: its text may look complete and be the start of
-        # more.
+        # A call that was cut off is not repaired: its text may look complete although more was to
+        # follow.
         lenient = self._lenient and not (cut or self._damaged)
         for number, parsed in enumerate(parse_arguments(slot.arguments, lenient=lenient)):
             call_id = self._ids.give(slot.number) if number else slot.call_id
-            if number:  # the fields arrived with the first call, and may be signatures of it
+            if number:  # the fields arrived with the first call, and may be its signatures
                 extra = _NO_FIELDS
             fault = REFUSED_CALL if self._finish in REFUSALS else _fault_of(slot, parsed, cut)
             if not fault and isinstance(parsed, GoodArguments):
@@ -495,7 +497,7 @@ class Assembler:
         return reason
 
     def _counted(self, blocks: Sequence[AssistantBlock]) -> Usage:
-        """Return the endpoint's counts, with an estimate for each missing one."""
+        """Return the endpoint's token counts, with estimates for missing ones."""
         usage = self._usage
         if usage is not None and not self._usage_partial:
             return usage
@@ -524,7 +526,7 @@ class Assembler:
 def estimate_prompt_tokens(request: ModelRequest) -> int:
     """Estimate the prompt tokens of a request: a quarter of its characters, but at least 1.
 
-    The estimate is 0 for a request without any content.
+    For a request without any content, the estimate is 0.
     """
     tools = sum(
         len(tool.name) + len(tool.description) + len(dump_object(tool.input_schema or {}))
@@ -541,18 +543,18 @@ def estimate_prompt_tokens(request: ModelRequest) -> int:
 def _has_arguments(slot: Slot) -> bool:
     """Return whether the arguments are one or more non-empty JSON objects.
 
-    An empty object may be the start of more: some endpoints send one before the arguments.
+    An empty object may be the start of the arguments: some endpoints send one first.
     """
     parsed = parse_arguments(slot.arguments)
-    return all(isinstance(one, GoodArguments) and bool(one.input) for one in parsed)
+    return all(isinstance(item, GoodArguments) and bool(item.input) for item in parsed)
 
 
 def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:
-    """Return the reason for which a call cannot be executed; empty if it can."""
+    """Return the reason why a call cannot be executed; empty if it can."""
     if slot.damaged:
         return DAMAGED_CALL
     if not slot.name:
-        return "the call names no tool: its function name is missing"
+        return "the call does not name a tool: its function name is missing"
     if slot.after_damage and (isinstance(parsed, BadArguments) or not parsed.input):
         return DAMAGED_CALL
     if isinstance(parsed, BadArguments):

@@ -1,9 +1,10 @@
-"""Unique ids of tool calls within a session.
+"""Unique ids for tool calls within a session.
 
-A result finds its call by id alone, for the life of the session. However, endpoints and custom
-providers send no ids, or the same ids in every turn, or an id twice in one turn. `CallIds` owns the
-ids of one turn. An unused id is kept. Any other call gets the id `call_<turn>_<slot>`, which
-depends on the stream alone, so that the same stream always gives the same ids.
+A result is matched to its call by id alone, throughout the session. However, endpoints and custom
+providers may send no ids, the same ids in every turn, or one id twice in a turn. `CallIds` owns the
+ids of one turn. An id that is not in use yet is kept. Any other call gets the id
+`call_<turn>_<slot>`, which depends only on the stream, so that the same stream always produces the
+same ids.
 """
 
 from collections.abc import Set as AbstractSet
@@ -15,11 +16,11 @@ from agent_actors.domain.model import ModelCompleted
 
 
 class CallIds:
-    """The ids given to the calls of one turn.
+    """The ids assigned to the calls of one turn.
 
     Args:
         turn: The number of the turn in its session.
-        known: The ids of the session's earlier calls.
+        known: The ids of earlier calls in the session.
     """
 
     __slots__ = ("_given", "_known", "_turn")
@@ -30,7 +31,7 @@ class CallIds:
         self._given: set[str] = set()
 
     def give(self, slot: int, preferred: str = "") -> str:
-        """Return the id of the call in `slot`: `wanted` if it is unused, else a generated id."""
+        """Return the id for the call in `slot`: `wanted` if it is unused, else a generated id."""
         made = f"call_{self._turn}_{slot}"
         call_id = preferred or made
         copy = 1
@@ -44,12 +45,12 @@ class CallIds:
 def with_unique_ids(
     answer: ModelCompleted, *, turn: int, known: AbstractSet[str] = frozenset()
 ) -> ModelCompleted:
-    """Return the response with an id for every call that is unique in the session.
+    """Return the response with call ids that are unique in the session.
 
     Args:
         answer: The response of the provider.
         turn: The number of the model call in its session; generated ids contain it.
-        known: The ids of the session's earlier calls.
+        known: The ids of earlier calls in the session.
     """
     ids = CallIds(turn=turn, known=known)
     blocks: list[AssistantBlock] = []
@@ -68,7 +69,7 @@ def with_unique_ids(
 def _renamed(block: ToolUseBlock | ToolUseError, call_id: str) -> ToolUseBlock | ToolUseError:
     if isinstance(block, ToolUseBlock) and not block.name:
         return ToolUseError(
-            "the call names no tool",
+            "the call does not name a tool",
             block.raw_arguments or None,
             call_id,
             extra=block.extra,

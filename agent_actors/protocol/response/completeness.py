@@ -1,8 +1,8 @@
-"""Check repeatedly, in linear time, whether growing argument text is complete.
+"""Check repeatedly, in linear time, whether argument text that is still arriving is complete.
 
 `WholeObjects` finds the end of each top-level object in a text that arrives in chunks. `arguments`
-checks each object once when it ends. One check is enough: objects follow one another, so a valid
-object stays valid, and nothing that follows can fix an invalid one.
+checks each object once, when it ends. One check is enough, because a valid object stays valid, and
+no later text can fix an invalid one.
 """
 
 import re
@@ -11,29 +11,30 @@ from typing import Final
 from agent_actors.protocol.response.arguments import is_complete_object
 
 _IN_STRING: Final = re.compile(r'["\\]')
-# Square brackets need no check: if one is not closed, the object around it is invalid.
+# Square brackets need not be tracked: if one is not closed, the object around it is invalid.
 _IN_OBJECT: Final = re.compile(r'[{}"]')
 _BETWEEN: Final = re.compile(r"[^ \t\r\n]")
 
 
 class WholeObjects:
-    """Tracks a text, and knows at any time whether `is_complete_object` is true of it."""
+    """Tracks a text and reports at any time whether `is_complete_object` is true for it."""
 
     __slots__ = ("_any", "_dead", "_depth", "_escaped", "_kept", "_quoted", "_wrapped")
 
     def __init__(self) -> None:
         self._depth = 0
         self._quoted = self._escaped = False
-        # True if the text is one string, which may hold objects.
+        # True if the text is a single string, which may contain objects.
         self._wrapped = False
-        # `_any`: something was complete. `_dead`: something complete was not a valid object.
+        # `_any`: something was complete. `_dead`: something was complete but was not a valid
+        # object.
         self._any = self._dead = False
-        # The chunks of the object, or string, that is still incomplete.
+        # The chunks of the object or string that is still incomplete.
         self._kept: list[str] = []
 
     @property
     def whole(self) -> bool:
-        """True if the text so far is one or more complete objects, or a string that holds such."""
+        """True if the text so far is one or more complete objects, possibly in a string."""
         return self._any and not (self._dead or self._depth or self._quoted)
 
     def feed(self, text: str) -> None:
@@ -62,7 +63,7 @@ class WholeObjects:
         return _IN_OBJECT if self._depth else _BETWEEN
 
     def _begin(self, first: str) -> None:
-        """Start an object or a string with its first character."""
+        """Start an object or a string at its first character."""
         if first == "{" and not self._wrapped:
             self._depth = 1
         elif first == '"' and not self._any:

@@ -1,16 +1,18 @@
 """Tool calls that a model writes into its text in harmony, the format of gpt-oss.
 
-`HarmonyCalls` owns the text of one response of an endpoint that is declared to pass that format
-through. A message is
-`<|start|>assistant<|channel|>CHANNEL to=RECIPIENT <|constrain|>json<|message|>BODY<|call|>`.
-The beginning and most of the header may be missing. If the header names a recipient, the body is
-the arguments of a call. Otherwise the body is thinking in the channel `analysis`, and text in any
-other channel. If an endpoint has stripped the control tokens, a call looks like
-`commentary to=functions.NAME json{…}`, and ends with its object.
+`HarmonyCalls` owns the text of one response, for endpoints that are declared to pass this format
+through. A message has this form:
+
+    <|start|>assistant<|channel|>CHANNEL to=RECIPIENT <|constrain|>json<|message|>BODY<|call|>
+
+The beginning and most of the header may be missing. If the header names a recipient, the body
+contains the arguments of a call. Otherwise the body is thinking in the channel `analysis`, and text
+in any other channel. If an endpoint strips the control tokens, a call looks like
+`commentary to=functions.NAME json{…}` and ends with its JSON object.
 
 Bodies are passed on as they arrive. Text that may be the beginning of a marker is held back until
-this is known. A header is held back until its end. Held-back text that turns out to be neither is
-passed on as text.
+this is known. A header is held back until it is complete. Held-back text that turns out to be
+neither a marker nor a header is passed on as text.
 """
 
 import re
@@ -29,7 +31,9 @@ _IN_TEXT: Final = (*_HEADS, *_ENDS, *_STRIPPED)
 _IN_BODY: Final = (*_HEADS, *_ENDS)
 
 _MAX_HEAD: Final = 256
-"""Characters: role, channel, recipient and type. Longer text is not a header."""
+"""The maximum number of characters of a header: role, channel, recipient and type. Longer text is
+not a header.
+"""
 
 _CHANNEL: Final = re.compile(r"<\|channel\|>\s*(\w+)")
 _RECIPIENT: Final = re.compile(r"\bto=(?:functions\.)?([\w.:/-]+)")
@@ -53,7 +57,7 @@ class HarmonyCalls:
 
     @property
     def held(self) -> int:
-        """Number of characters of the open header; always small."""
+        """The number of characters in the open header; always small."""
         return len(self._head)
 
     def feed(self, text: str) -> Sequence[Found]:
@@ -79,18 +83,18 @@ class HarmonyCalls:
         return found
 
     def damage(self) -> Sequence[Found]:
-        """Handle a loss of text. An open header becomes text, since it may name another tool."""
+        """Handle a loss of text. An open header becomes text: its recipient is uncertain."""
         return self.flush()
 
     def flush(self) -> Sequence[Found]:
-        """Return the rest at the end of the text. A header without an end is text."""
+        """Return the rest at the end of the text. An incomplete header becomes text."""
         if self._head:
             self._waiting, self._head = self._head + self._waiting, ""
             self._state = "text"
         return self.settle()
 
     def _feed_body(self, text: str, found: list[Found]) -> str:
-        """Process the body of a message; return the text after it."""
+        """Process the body of a message; return the text after the body."""
         marks = _IN_TEXT if self._state == "text" else _IN_BODY
         header, mark, rest = split_at_mark(text, marks)
         self._put(header, found)
@@ -104,7 +108,7 @@ class HarmonyCalls:
         return rest
 
     def _feed_head(self, text: str, found: list[Found]) -> str:
-        """Process the header of a message; return the text after it."""
+        """Process the header of a message; return the text after the header."""
         end = "{" if self._state == "stripped head" else _MESSAGE
         header, mark, rest = split_at_mark(text, (end,))
         if len(self._head) + len(header) > _MAX_HEAD or (mark and not self._opens(header)):
@@ -125,7 +129,7 @@ class HarmonyCalls:
         return named[1] if named else None
 
     def _open(self, header: str, rest: str, found: list[Found]) -> str:
-        """Handle a complete header; return the text after it."""
+        """Handle a complete header; return the text after the header."""
         if self._state == "stripped head":
             self._begin_call(self._stripped_name(header) or "", found)
             self._state = "stripped call"
@@ -143,15 +147,15 @@ class HarmonyCalls:
         return rest
 
     def _give_up(self, text: str, found: list[Found]) -> str:
-        """Treat the marker of a false header as text; return the text to process again."""
-        mark = next(one for one in _IN_TEXT if self._head.startswith(one))
+        """Pass on the marker as text if no header follows it; return the text to process again."""
+        mark = next(item for item in _IN_TEXT if self._head.startswith(item))
         text = self._head.removeprefix(mark) + text
         self._head, self._state = "", "text"
         self._put(mark, found)
         return text
 
     def _feed_object(self, text: str, found: list[Found]) -> str:
-        """Process arguments that end with their object; return the text after them."""
+        """Process arguments up to the end of their object; return the text after the object."""
         end = self._object.find(text)
         if end:
             self._put(text[:end], found)

@@ -1,15 +1,16 @@
 """Tool calls that a model writes into its text between tags: `<tool_call>…</tool_call>`.
 
-`TagCalls` owns the text of one response of an endpoint that is declared to pass such calls through.
-Between the tags is either JSON, `{"name": …, "arguments": …}` (Hermes, Qwen), or
-`<function=NAME><parameter=KEY>VALUE</parameter>…</function>` (Qwen3-Coder). The values of the
-second form are text unless the schema of the tool says otherwise.
+`TagCalls` owns the text of one response, for endpoints that are declared to pass such calls
+through. The content between the tags is either JSON, `{"name": …, "arguments": …}` (Hermes, Qwen),
+or `<function=NAME><parameter=KEY>VALUE</parameter>…</function>` (Qwen3-Coder). In the second form,
+values are text unless the schema of the tool specifies another type.
 
 Text before a tag is passed on immediately. Text that may be the beginning of a tag is held back
 until this is known. The content between the tags is held back until the closing tag, because a call
-begins with its name, and the name may be at the end of the content. Content that is not a valid
-call becomes a call that cannot be executed, with the received text. A call without a closing tag
-also becomes one, unless its content is complete. Blanks between calls are not text.
+must start with its name, and the name may be at the end of the content. Content that is not a valid
+call becomes a call that cannot be executed and that contains the received text. The same applies to
+a call without a closing tag, unless its content is complete. Whitespace between calls is not passed
+on.
 """
 
 import re
@@ -23,11 +24,12 @@ from agent_actors.domain.model import TextDelta, ThinkingDelta, ToolCallDelta, T
 from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
 from agent_actors.protocol.response.markers import split_at_mark
 
-# The kinds of deltas that may be found in text.
+# The kinds of deltas that text can contain.
 Found: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
 
 FIRST_INDEX: Final = 1 << 20
-"""Index of the first call found in text, so that it is not confused with calls of the wire format.
+"""The index of the first call found in text. It is high so that it does not collide with indexes
+from the wire format.
 """
 
 _OPEN: Final = "<tool_call>"
@@ -44,7 +46,7 @@ class TextCalls(Protocol):
 
     @property
     def held(self) -> int:
-        """Number of characters that are held back until their meaning is known."""
+        """The number of characters that are held back until their meaning is known."""
         ...
 
     def feed(self, text: str) -> Sequence[Found]:
@@ -52,15 +54,15 @@ class TextCalls(Protocol):
         ...
 
     def settle(self) -> Sequence[Found]:
-        """Return text held back as a possible marker, before a delta that is not text."""
+        """Return text that was held back as a possible marker, before a delta that is not text."""
         ...
 
     def damage(self) -> Sequence[Found]:
-        """Handle a loss of text: an open call cannot be executed."""
+        """Handle a loss of text: a call that is open cannot be executed."""
         ...
 
     def flush(self) -> Sequence[Found]:
-        """Return the rest at the end of the text."""
+        """Return the remaining content at the end of the text."""
         ...
 
 
@@ -69,24 +71,25 @@ class TagCalls:
 
     Args:
         tools: The available tools; their schemas define which values are text.
-        lenient: True to repair calls that are nearly JSON, and to mark them as repaired.
+        lenient: True to repair calls that are almost valid JSON, and to mark them as repaired.
     """
 
     def __init__(self, tools: Iterable[ToolSpec] = (), *, lenient: bool = False) -> None:
         self._schemas = {tool.name: tool.input_schema or {} for tool in tools}
         self._lenient = lenient
         self._waiting = ""
-        # Chunks since the opening tag, without held-back text; None outside of tags.
+        # The chunks since the opening tag, without held-back text; None outside of tags.
         self._inside: list[str] | None = None
-        # Blanks since the last call, which count only if text follows; None if text has followed.
+        # Whitespace since the last call, which is passed on only if text follows; None once text
+        # has followed.
         self._blanks: str | None = None
-        # True if some of the open call may be lost.
+        # True if a part of the open call may be lost.
         self._damaged = False
         self._count = 0
 
     @property
     def held(self) -> int:
-        """Number of characters of the open call."""
+        """The number of characters in the open call."""
         return sum(map(len, self._inside or ()))
 
     def feed(self, text: str) -> Sequence[Found]:
@@ -95,13 +98,13 @@ class TagCalls:
         text, self._waiting = self._waiting + text, ""
         while text:
             if self._inside is None:
-                said, mark, rest = split_at_mark(text, (_OPEN,))
-                found += self._said(said)
+                before, mark, rest = split_at_mark(text, (_OPEN,))
+                found += self._said(before)
                 if mark:
                     self._inside = []
             else:
-                said, mark, rest = split_at_mark(text, (_CLOSE,))
-                self._inside.append(said)
+                before, mark, rest = split_at_mark(text, (_CLOSE,))
+                self._inside.append(before)
                 if mark:
                     found += self._end(complete=True)
             if not mark:
@@ -111,19 +114,19 @@ class TagCalls:
         return found
 
     def settle(self) -> Sequence[Found]:
-        """Return text held back as a possible tag; an open call stays open."""
+        """Return text that was held back as a possible tag; an open call stays open."""
         if self._inside is not None:
             return ()
         waiting, self._waiting = self._waiting, ""
         return self._said(waiting)
 
     def damage(self) -> Sequence[Found]:
-        """Handle a loss of text: an open call cannot be executed."""
+        """Handle a loss of text: a call that is open cannot be executed."""
         self._damaged = self._inside is not None
         return self.settle()
 
     def flush(self) -> Sequence[Found]:
-        """Return the rest at the end of the text."""
+        """Return the remaining content at the end of the text."""
         if self._inside is None:
             return self.settle()
         self._inside.append(self._waiting)
@@ -142,7 +145,7 @@ class TagCalls:
         return [TextDelta(text)]
 
     def _end(self, *, complete: bool) -> list[Found]:
-        """Return the calls between two tags; `whole` is False if the closing tag is missing."""
+        """Return the calls between two tags; `complete` is False if the closing tag is missing."""
         inside = "".join(self._inside or ())
         damaged, self._damaged = self._damaged, False
         self._inside = None
@@ -176,9 +179,10 @@ class TagCalls:
         return ToolCallDelta(index, "", name, arguments, repaired=repaired)
 
     def _broken(self, inside: str) -> ToolCallDelta:
-        """Return a call that cannot be executed: with the opening tag, its text is never JSON."""
+        """Return a call that cannot be executed: with the opening tag, its text is not JSON."""
         named = _NAMED.search(inside)
-        # A blank name counts as no name. An empty one would continue the previous call.
+        # A blank name means that there is no name. With an empty name, the delta would continue the
+        # previous call.
         name = (named[1] or named[2]) if named else " "
         return self._call(name, _OPEN + inside)
 
@@ -201,7 +205,7 @@ def _function(
         key, opened, value = parameter.removeprefix(_PARAMETER).partition(">")
         if not (parameter.startswith(_PARAMETER) and closed and opened) or key in arguments:
             return None
-        # The template puts each value on lines of its own.
+        # The chat template puts each value on separate lines.
         value = value.removeprefix("\n").removesuffix("\n")
         arguments[key] = _value(value, known.get(key))
         body = rest.lstrip()
@@ -212,7 +216,7 @@ def _value(text: str, schema: JsonValue) -> JsonValue:
     """Convert a value to its schema's type: JSON if the schema does not accept text, else text."""
     if not isinstance(schema, dict) or _takes_text(schema):
         return text
-    if nests_deeper(text, MAX_DEPTH - 1):  # the arguments around it are one more level
+    if nests_deeper(text, MAX_DEPTH - 1):  # the object of arguments is one more level
         return text
     try:
         return cast(JsonValue, msgspec.json.decode(text))
@@ -225,5 +229,5 @@ def _takes_text(schema: JsonObject) -> bool:
     if kind is not None:
         return kind == "string" or (isinstance(kind, list) and "string" in kind)
     if isinstance(choices, list):
-        return any(isinstance(one, dict) and _takes_text(one) for one in choices)
+        return any(isinstance(item, dict) and _takes_text(item) for item in choices)
     return True

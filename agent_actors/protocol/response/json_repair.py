@@ -1,18 +1,19 @@
-"""Read arguments that are nearly JSON, on request and only if they have exactly one meaning.
+"""Repair arguments that are almost valid JSON, if requested and if they are unambiguous.
 
-This module repairs a few kinds of errors. Text with any other error, with more than one meaning,
-or without its end is not read at all: a repair never closes an open bracket, so that a call that
-was cut off does not run. Repaired are:
+This module repairs a few kinds of errors. Text with any other error, with several possible
+meanings, or without an end is rejected. A repair never closes an open bracket, so a call that was
+cut off is not executed. The following errors are repaired:
 
 - a comma before a closing bracket: `{"a": [1, 2,],}`;
 - single quotes around names and strings: `{'a': 'b'}`;
 - Python's `True`, `False` and `None`;
-- a string without its quotes, or without the first one: `{"a": Pura 90}`, `{"a": Pura90"}`. It must
-  be a value of an object, because in an array its commas would be ambiguous. It ends where the
-  object continues or ends, begins with a letter, and is not a word that means a value;
+- a string without its quotes, or without the first quote: `{"a": Pura 90}`, `{"a": Pura90"}`. The
+  string must be a value of an object, because in an array its commas would be ambiguous. It must
+  begin with a letter, must not be a word that means a value, and ends where the object
+  continues or ends;
 - a code fence around the object, as in a chat: three backticks, with an optional language.
 
-Names without quotes, comments and missing commas are left for the model to correct.
+Names without quotes, comments and missing commas are not repaired; the model must correct them.
 """
 
 import re
@@ -23,7 +24,9 @@ import msgspec
 from agent_actors.domain.json import JsonObject, JsonValue
 
 _MAX_DEPTH: Final = 64
-"""Levels of objects and arrays. Tools need only a few, and the reader is recursive."""
+"""The maximum nesting of objects and arrays. Tools need only a few levels, and the parser is
+recursive.
+"""
 
 _FENCE: Final = "```"
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
@@ -43,20 +46,20 @@ _WORDS: Final[dict[str, JsonValue]] = {
 _NO_TEXTS: Final = frozenset(
     {"true", "false", "null", "none", "nan", "inf", "infinity", "undefined"}
 )
-"""Words that mean a value in some language. Their meaning is ambiguous, so they are not read as
+"""Words that mean a value in some programming language. They are ambiguous, so they are not read as
 text.
 """
 
 
 class _NotRepairableError(ValueError):
-    """The text has an error that is not repaired, or has more than one meaning."""
+    """The text has an error that is not repaired, or has several possible meanings."""
 
 
 def repair_object(text: str) -> JsonObject | None:
     """Return the object that a text means; None if the meaning is not certain.
 
     Args:
-        text: Text that is not JSON, without lone surrogates.
+        text: Text that is not valid JSON, without lone surrogates.
     """
     try:
         return _Reader(_without_fence(text)).whole()
@@ -65,7 +68,7 @@ def repair_object(text: str) -> JsonObject | None:
 
 
 def _without_fence(text: str) -> str:
-    """Return the content of a code fence, if the text is one; else the text."""
+    """Return the content of a code fence if the text is one; otherwise return the text."""
     lines = text.strip().split("\n")
     first, last = lines[0].strip(), lines[-1].strip()
     language = first.removeprefix(_FENCE)
@@ -75,14 +78,14 @@ def _without_fence(text: str) -> str:
 
 
 class _Reader:
-    """Reads one text from its beginning to its end."""
+    """Parses one text from beginning to end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
     def whole(self) -> JsonObject:
-        """Return the object, which must be the complete text."""
+        """Return the object; it must span the complete text."""
         self._skip_blanks()
         if self._next() != "{":
             self._refuse()
@@ -114,7 +117,7 @@ class _Reader:
             name = self._quoted()
             self._skip_blanks()
             if name in found or self._next() != ":":
-                self._refuse()  # a repeated name would lose one of its values
+                self._refuse()  # with a repeated name, one of its values would be lost
             self._at += 1
             self._skip_blanks()
             found[name] = self._value(depth + 1, in_object=True)
@@ -135,7 +138,7 @@ class _Reader:
         self._at += 1
 
     def _closed(self, bracket: str) -> bool:
-        """Return whether the bracket is next; skip it if so."""
+        """Return whether this bracket is next; if so, skip it."""
         self._skip_blanks()
         if self._next() != bracket:
             return False
@@ -143,7 +146,7 @@ class _Reader:
         return True
 
     def _part(self, bracket: str) -> None:
-        """Skip the comma after a value; without one the bracket must be next."""
+        """Skip the comma after a value; if there is no comma, the bracket must be next."""
         self._skip_blanks()
         if self._next() == ",":
             self._at += 1
@@ -179,7 +182,7 @@ class _Reader:
             return _WORDS[word]
         if not in_object or word.lower() in _NO_TEXTS:
             self._refuse()
-        return word  # a comma must be followed by a quoted name: otherwise it is part of the text
+        return word  # a comma ends the text only if a quoted name follows
 
     def _skip_blanks(self) -> None:
         blanks = _BLANKS.match(self._text, self._at)

@@ -1,20 +1,20 @@
-"""Streamed text: the new part of each chunk, without half characters.
+"""Streamed text: the new part of each chunk, without split characters.
 
-A `TextFlow` owns the text of one kind (answer or thinking) of one response. It does not know blocks
+A `TextFlow` owns the text of one kind (text or thinking) in one response. It does not know blocks
 or wire formats.
 
 Most endpoints send only new text. A few send, in each chunk, all the text so far. `TextFlow`
-recognises both kinds by itself. As long as every chunk extends the one before, it shows the first
+detects which kind it receives. As long as every chunk extends the previous one, it shows the first
 chunk and holds back the others. Once a chunk has extended at least `CUMULATIVE_MIN` characters
-twice, the stream counts as cumulative, and only new text is shown. The first chunk that does not
-extend the one before proves the opposite, and the held-back chunks are shown. Therefore an ordinary
-stream is recognised at its second chunk and costs nothing more from then on, and a short repeat
-("ha", "ha") is never lost.
+twice, the stream is treated as cumulative, and only new text is shown. The first chunk that does
+not extend the previous one proves the opposite, and the held-back chunks are shown. Therefore an
+ordinary stream is detected at its second chunk and costs nothing more from then on, and a short
+repeat ("ha", "ha") is never lost.
 
-Some endpoints split a character outside the Basic Multilingual Plane into two JSON escapes in two
-chunks. The first half is held back until the second half arrives. A half that stays alone becomes
-U+FFFD, because text with a lone surrogate cannot be encoded to UTF-8, and so could be neither
-stored nor sent.
+Some endpoints split a character outside the Basic Multilingual Plane into two JSON escapes and send
+them in two chunks. The first half is held back until the second half arrives. A half that stays
+alone becomes U+FFFD: text with a lone surrogate cannot be encoded to UTF-8, and therefore could be
+neither stored nor sent.
 """
 
 from collections.abc import Mapping
@@ -23,23 +23,25 @@ from typing import Final, Literal
 from agent_actors.domain.json import MAX_DEPTH, JsonValue, is_deeper
 
 CUMULATIVE_MIN: Final = 32
-"""Characters. Shorter repeats occur in natural text; a repeat of this length, twice, does not."""
+"""The minimum number of characters of a repeat. Shorter repeats occur in natural text; two repeats
+of this length do not.
+"""
 
 _EXTENSIONS_NEEDED: Final = 2
 
 
 def mend_surrogates(text: str) -> str:
-    """Join surrogate pairs, and replace lone surrogates by U+FFFD."""
+    """Join surrogate pairs, and replace lone surrogates with U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def mend_json(value: JsonValue) -> JsonValue:
-    """Return the value with the surrogates of all its texts mended.
+    """Return the value with the surrogates mended in all of its strings.
 
     Args:
-        value: A value of at most `MAX_DEPTH` levels.
+        value: A value with at most `MAX_DEPTH` levels.
     """
     if isinstance(value, str):
         return mend_surrogates(value)
@@ -51,9 +53,9 @@ def mend_json(value: JsonValue) -> JsonValue:
 
 
 def mend_object(value: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """Return the object with the surrogates of all its texts mended.
+    """Return the object with the surrogates mended in all of its strings.
 
-    An empty object, which is the usual case, is returned as it is. An object of more than
+    An empty object, which is the usual case, is returned unchanged. An object with more than
     `MAX_DEPTH` levels is dropped: the result is empty.
     """
     if not value:
@@ -67,19 +69,20 @@ class TextFlow:
     """Separates new text from repeated text in a stream of chunks.
 
     Args:
-        cumulative: True if the endpoint is known to send all the text so far in each chunk. A chunk
-            that does not extend the text is then still treated as new text.
+        cumulative: True if the endpoint is known to send all the text so far in each chunk. Even
+            then, a chunk that does not extend the text is treated as new text.
     """
 
     __slots__ = ("_extensions", "_half", "_held", "_length", "_mode", "_seen")
 
     def __init__(self, *, cumulative: bool = False) -> None:
-        # "watching": every chunk so far extended the one before, and the kind is not decided yet.
+        # "watching": every chunk so far extended the previous one, so the kind has not been decided
+        # yet.
         self._mode: Literal["watching", "incremental", "cumulative"] = (
             "cumulative" if cumulative else "watching"
         )
-        # While watching: the first chunk, then the held-back ones. If cumulative: the complete
-        # text.
+        # While watching: the first chunk; `_held` has the held-back ones. If cumulative: the
+        # complete text.
         self._seen: list[str] = []
         self._held: list[str] = []
         self._length = 0
@@ -107,7 +110,7 @@ class TextFlow:
         return self._whole_characters(text)
 
     def flush(self) -> str:
-        """Return the held-back text at the end of the text, or before text of another kind."""
+        """Return the held-back text, at the end of the text or before text of another kind."""
         text, self._half = self._half, ""
         if self._held:
             self._mode = "incremental"
@@ -138,8 +141,8 @@ class TextFlow:
         return text[shown:]
 
     def _new_part(self, text: str) -> str:
-        # Only a chunk as long as all the text so far is compared with it. The work therefore stays
-        # linear in the received size, for both kinds of endpoint.
+        # A chunk is compared with all the text so far only if it is at least as long. Therefore the
+        # work stays linear in the received size, for both kinds of endpoint.
         if len(text) >= self._length:
             complete = "".join(self._seen)
             if text.startswith(complete):

@@ -1,23 +1,23 @@
 """Assign the fragments of a response to its tool calls.
 
-A `SlotTable` owns the slots of one response, one per call. A fragment belongs to a slot by these
-rules:
+A `SlotTable` owns the slots of one response, one per call. These rules determine the slot of a
+fragment:
 
 1. An id that was seen before selects its slot.
-2. Otherwise the explicit index selects the slot. A new slot opens if the slot of that index has
-   another id, or has a complete JSON object while the fragment begins another call: with a new
-   name, or with the same name and either other complete arguments or other extra fields.
+2. Otherwise an explicit index selects the slot. However, a new slot opens if the slot with that
+   index has a different id. A new slot also opens if the slot with that index has a complete JSON
+   object and the fragment begins another call: with a new name, or with the same name and either
+   different complete arguments or different extra fields.
 3. Otherwise the last slot is selected, with the same exceptions.
 
-Three shapes that endpoints send would still be assigned wrongly. Each is handled separately in
-`_find`:
+Endpoints send three patterns for which these rules would choose the wrong slot. `_find` handles
+each one separately:
 
-- One id for two calls: another name after a complete object, or another name with another index,
-  begins another call even if the id is the same.
-- A call that begins with one index and continues with another: a fragment without id and name, and
-  with an index that has no slot or a complete one, continues the last slot while that is
-  incomplete.
-- A negative index counts as no index.
+- Two calls with the same id: a different name after a complete object, or a different name with a
+  different index, begins another call even if the id is the same.
+- A call that begins with one index and continues with another: a fragment without id and name,
+  whose index has no slot or a complete slot, continues the last slot while that slot is incomplete.
+- A negative index is ignored.
 
 `arguments` parses the arguments, `completeness` checks whether they are complete, and `call_ids`
 chooses the final id of a call.
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject
 
 _LEAKED_TOKEN: Final = "<|"
-"""The start of a control token of the model's chat format; the rest of the name is dropped."""
+"""The start of a control token from the model's chat format; the name is cut off there."""
 
 _MAX_NAME: Final = 1024
-"""Characters after which a name no longer grows. No tool has such a name, and each chunk repeats
-it.
+"""The number of characters after which a name no longer grows. No tool has such a long name, and
+every chunk repeats the name.
 """
 
 
@@ -52,18 +52,19 @@ class Slot:
     """One tool call whose fragments are arriving.
 
     Attributes:
-        number: The position among the calls, from 0, in the order of first fragments.
-        indexed: The index of the first fragment; None if there was none.
-        id: The endpoint's id; empty until it arrives.
-        name: The tool's name so far, without leaked tokens.
-        extra: Fields that the endpoint wants echoed back.
+        number: The position among the calls, from 0, in the order of their first fragments.
+        indexed: The index in the first fragment; None if there was none.
+        id: The id from the endpoint; empty until it arrives.
+        name: The name of the tool so far, without leaked tokens.
+        extra: Fields that the endpoint wants to get back.
         repaired: True if any of the arguments were repaired.
         textual: True if the arguments arrived as text, False if any arrived as an object.
-        call_id: The id that subscribers see; empty before the first time.
-        given_for: The endpoint's id that `call_id` was given for; empty if it was generated.
+        call_id: The id that subscribers see; empty until it is first shown.
+        given_for: The endpoint's id for which `call_id` was assigned; empty if `call_id` was
+            generated.
         shown: True once any of the arguments were shown.
-        damaged: True if some of the call may be lost, or may belong to another call.
-        after_damage: True if something was lost before the first fragment.
+        damaged: True if a part of the call may be lost, or may belong to another call.
+        after_damage: True if a part of the response was lost before the first fragment.
     """
 
     __slots__ = (
@@ -100,7 +101,7 @@ class Slot:
         self.after_damage: bool = False
         self._name = ""
         self._pieces: list[str] = []
-        # Tracks whether the chunks are complete; and the number of chunks that it has processed.
+        # Tracks whether the chunks are complete, and the number of chunks that it has processed.
         self._whole = WholeObjects()
         self._looked_at = 0
 
@@ -111,7 +112,7 @@ class Slot:
 
     @property
     def size(self) -> int:
-        """Number of characters of the arguments so far."""
+        """The number of characters of the arguments so far."""
         return sum(map(len, self._pieces))
 
     @property
@@ -121,23 +122,24 @@ class Slot:
 
     @property
     def is_complete(self) -> bool:
-        """True if the arguments so far are a complete JSON object."""
-        # Evaluated lazily: most slots are never checked, others for each chunk.
+        """True if the arguments so far are one or more complete JSON objects."""
+        # Evaluated lazily: most slots are never checked, but some are checked for each chunk.
         for piece in self._pieces[self._looked_at :]:
             self._whole.feed(piece)
         self._looked_at = len(self._pieces)
         return self._whole.whole
 
     def is_renamed_by(self, name: str) -> bool:
-        """Return whether this name differs from the name of the slot."""
+        """Return whether this name differs from the slot's name."""
         return bool(name and self._name) and name != self._name
 
     def is_repeated_by(self, fragment: ToolCallDelta) -> bool:
         """Return whether a fragment begins another call of the same tool.
 
-        Some endpoints send neither ids nor indexes, and each call in one fragment. A repeat of the
-        arguments is noise, and an empty object may be the start of more: neither begins a call. If
-        the extra fields differ, the fragment begins a call in any case: each call has its own.
+        Some endpoints send neither ids nor indexes, but send each call in a single fragment.
+        Repeated arguments are ignored, and an empty object may be the start of the arguments:
+        neither begins a call. If the extra fields differ, the fragment always begins a call,
+        because each call has its own fields.
         """
         if not fragment.name or fragment.name != self._name:
             return False
@@ -150,12 +152,12 @@ class Slot:
         if text in self._pieces or not is_complete_object(text):
             return False
         known, more = _inputs(self.arguments), _inputs(text)
-        return bool(known) and any(one not in known for one in more)
+        return bool(known) and any(item not in known for item in more)
 
     def add(self, fragment: ToolCallDelta) -> str:
         """Add a fragment; return its chunk of argument text.
 
-        The name is set once: a repeat is ignored, and more of it counts only before the arguments.
+        A repeated name is ignored. The name can grow only until the arguments begin.
         """
         name = fragment.name
         news = bool(name) and name != self._name and len(self._name) < _MAX_NAME
@@ -194,7 +196,7 @@ class SlotTable:
 
     @property
     def last(self) -> Slot | None:
-        """The slot opened last; None before the first."""
+        """The slot that was opened last; None if there is none."""
         return self._slots[-1] if self._slots else None
 
     def slot_of(self, fragment: ToolCallDelta) -> Slot:
@@ -212,14 +214,14 @@ class SlotTable:
         return slot
 
     def _find(self, fragment: ToolCallDelta, index: int | None) -> Slot | None:
-        """Return the existing slot of a fragment; None if the fragment begins a new one."""
+        """Return the existing slot for a fragment; None if the fragment begins a new one."""
         known = self._by_id.get(fragment.id) if fragment.id else None
         if known is not None:
             return None if self._is_other_call_of_same_id(known, fragment, index) else known
         last = self.last
         named = last if index is None else self._by_index.get(index)
         if not fragment.id and not fragment.name and named is not last and last is not None:
-            # Only a continuation looks like this. It cannot continue a missing or a complete call.
+            # Only a continuation has this form. It cannot continue a missing or complete call.
             homeless = named is None or named.is_complete
             if homeless and last.name and not last.is_complete:
                 return last
@@ -242,6 +244,6 @@ class SlotTable:
 
 
 def _inputs(text: str) -> "list[JsonObject]":
-    """Return the objects in argument text, except empty ones."""
+    """Return the non-empty objects in argument text."""
     found = parse_arguments(text)
-    return [one.input for one in found if isinstance(one, GoodArguments) and one.input]
+    return [item.input for item in found if isinstance(item, GoodArguments) and item.input]

@@ -1,4 +1,4 @@
-"""Builders for the blocks of a response: prose, tool calls and opaque blocks.
+"""Builders for the blocks of a response: text, thinking, tool calls and opaque blocks.
 
 Each builder knows which deltas it accepts, which deltas it shows immediately, and which blocks it
 produces. `block_list` assigns deltas to builders. `protocol.response.arguments` parses argument
@@ -40,20 +40,19 @@ from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surr
 from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
 
 PROVIDER: Final = "anthropic"
-"""The provider name of opaque blocks in the format of this protocol."""
+"""The provider name of opaque blocks in this protocol's format."""
 
 _LEAKED_TOKEN: Final = "<|"
-"""The start of a control token of the model's chat format; it and the text after it are not a name.
-"""
+"""The start of a control token from the model's chat format; the name ends before it."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
-# Opaque content is not shown to users. A progress delta shows that the stream is not silent.
+# Opaque content is not shown to users. A progress delta shows that the stream is still active.
 _PROGRESS: Final[Sequence[ModelDelta]] = (ProgressDelta(),)
 
 
 @attrs.frozen
 class Cut:
-    """The end of a response, from the point of view of one block.
+    """The end of the response, as far as it concerns one block.
 
     Attributes:
         why: The reason why the response is incomplete; empty if it is complete.
@@ -69,15 +68,15 @@ class Cut:
 
 
 class Growing:
-    """The common state of all block builders.
+    """The base class of all block builders.
 
     Args:
-        begun: The block's initial content, from the event that began it.
+        begun: The initial content of the block, from the event that began it.
 
     Attributes:
-        begun: The block's initial content, from the event that began it.
-        ended: True once the endpoint reported the end of the block.
-        fresh: True until a delta was added.
+        begun: The initial content of the block, from the event that began it.
+        ended: True once the endpoint has reported the end of the block.
+        fresh: True until a delta is added.
         numbered: True once a delta with the block's own index was added.
         damaged: True if a part of the block may be lost, or may belong to another block.
         survivor: True if a part of the response was lost after the block began.
@@ -98,7 +97,7 @@ class ProsePart(Growing):
     """Builds a text or thinking block.
 
     Args:
-        begun: The block's initial content, from the event that began it.
+        begun: The initial content of the block, from the event that began it.
         thinking: True for a thinking block, False for a text block.
     """
 
@@ -136,13 +135,13 @@ class ProsePart(Growing):
         return delta.type in {"text_delta", "citations_delta"}
 
     def lacks(self, delta: Delta) -> bool:
-        """Return whether the block may lack this delta although the delta has another index."""
+        """Return whether a delta with another index may be a missing part of this block."""
         return self.takes(delta)
 
     def begin(self) -> Sequence[ModelDelta]:
         """Return the deltas to show for the block's initial content."""
         text = text_in(self.begun, "thinking" if self._thinking else "text")
-        # A flow that is fed an empty text would wait for an extension.
+        # If the flow were fed an empty text, it would wait for an extension of it.
         return self._shown(self._flow.feed(text)) if text else _NOTHING
 
     def add(self, delta: Delta) -> Sequence[ModelDelta]:
@@ -171,8 +170,8 @@ class ProsePart(Growing):
             if text:
                 yield TextBlock(text, extra=mend_object(self._with_citations()))
         elif text or self._signature or self._extra:
-            # A signature covers the complete thinking text: with another text, the endpoint will
-            # always refuse it.
+            # A signature covers the complete thinking text. If the text differs, the endpoint
+            # always refuses the signature.
             signature = "" if self.damaged else self._signature
             yield ThinkingBlock(text, signature, extra=mend_object(self._extra))
 
@@ -194,10 +193,10 @@ class CallPart(Growing):
     """Builds a tool call.
 
     Args:
-        begun: The block's initial content, from the event that began it.
+        begun: The initial content of the block, from the event that began it.
         number: The position among the calls.
         ids: Assigns the id of the call.
-        lenient: Whether almost valid JSON in arguments is repaired.
+        lenient: Whether arguments that are almost valid JSON are repaired.
     """
 
     __slots__ = (
@@ -224,7 +223,8 @@ class CallPart(Growing):
         self._name = text_in(begun, "name").partition(_LEAKED_TOKEN)[0].strip()
         self._extra = _extra(begun, {"type", "id", "name", "input"})
         self._pieces: list[str] = []
-        # Arguments in the block's initial content. They are used only if no delta has arguments.
+        # Arguments in the initial content of the block. They are used only if no delta has
+        # arguments.
         self._given, self._textual = _given_arguments(begun.get("input"))
         self._shown_given = False
 
@@ -243,11 +243,11 @@ class CallPart(Growing):
         return delta.type == "input_json_delta"
 
     def lacks(self, delta: Delta) -> bool:
-        """Return whether the block may lack this delta although the delta has another index."""
+        """Return whether a delta with another index may be a missing part of this block."""
         return delta.type == "input_json_delta" and not self.ended
 
     def begin(self) -> Sequence[ModelDelta]:
-        """Return a delta with the name of the call."""
+        """Return a delta that shows the name of the call."""
         return (ToolCallDelta(self._number, self._call_id, self._name, ""),)
 
     def add(self, delta: Delta) -> Sequence[ModelDelta]:
@@ -265,7 +265,7 @@ class CallPart(Growing):
         return (self._fragment(piece),)
 
     def flush(self) -> Sequence[ModelDelta]:
-        """Return the initial arguments of the block, if no delta has arguments."""
+        """Return the initial arguments of the block, if no delta had arguments."""
         if self._pieces or not self._given or self._shown_given:
             return _NOTHING
         self._shown_given = True
@@ -276,7 +276,8 @@ class CallPart(Growing):
         if not (self._name or self.arguments or text_in(self.begun, "id")):
             return
         extra = mend_object(self._extra)
-        # Cut arguments are not repaired: they may look complete although more was to follow.
+        # Arguments that were cut off are not repaired: they may look complete although more was to
+        # follow.
         complete = not (cut.damaged or (cut.why and (cut.here or not self.ended)))
         lenient = self._lenient and complete
         for place, parsed in enumerate(parse_arguments(self.arguments, lenient=lenient)):
@@ -292,7 +293,7 @@ class CallPart(Growing):
                 yield ToolUseError(fault, raw_data, call_id, self._name, extra=extra)
 
     def _fragment(self, piece: str) -> ToolCallDelta:
-        # Split surrogate pairs are joined in the block, but users must be able to encode each
+        # In the block, split surrogate pairs are joined, but users must be able to encode each
         # delta.
         return ToolCallDelta(self._number, self._call_id, self._name, mend_surrogates(piece))
 
@@ -303,12 +304,13 @@ class CallPart(Growing):
         if self.damaged:
             return DAMAGED_CALL
         if not self._name:
-            return "the call names no tool"
+            return "the call does not name a tool"
         if isinstance(parsed, BadArguments):
             if cut.why:
                 return f"{cut.why} before the arguments of this call were complete"
             return parsed.error
-        # The endpoint also ends a block that the token limit cuts: `ended` does not mean complete.
+        # The endpoint also ends a block that the token limit cuts off, so `ended` does not mean
+        # complete.
         if cut.why and cut.here and not parsed.input:
             return f"{cut.why} before the arguments of this call arrived"
         return ""
@@ -322,9 +324,9 @@ class OpaquePart(Growing):
     def __init__(self, begun: WireObject) -> None:
         super().__init__(begun)
         self._data = dict(begun)
-        # The deltas of an input: tools that the provider runs have an input too.
+        # The deltas of a tool input. Tools that the provider runs have an input too.
         self._pieces: list[str] = []
-        # Additions to texts and lists, by their keys.
+        # What was added to texts and lists, by their keys.
         self._grown: dict[str, list[object]] = {}
         self._weight = _weight(begun)
 
@@ -338,7 +340,7 @@ class OpaquePart(Growing):
         return not self.ended or isinstance(delta, OddDelta)
 
     def lacks(self, delta: Delta) -> bool:
-        """Return whether the block may lack this delta although the delta has another index."""
+        """Return whether a delta with another index may be a missing part of this block."""
         return delta.type == "input_json_delta" and "input" in self.begun and not self.ended
 
     def begin(self) -> Sequence[ModelDelta]:
@@ -369,10 +371,10 @@ class OpaquePart(Growing):
         return _NOTHING
 
     def blocks(self, cut: Cut) -> Iterator[AssistantBlock]:
-        """Return the object that was built."""
+        """Return the assembled object as a block."""
         if self._pieces and not self.damaged:
             (parsed, *_) = parse_arguments("".join(self._pieces))
-            # An incomplete input is left as it began, because this object must remain JSON.
+            # An incomplete input keeps its initial value, because this object must remain JSON.
             if isinstance(parsed, GoodArguments):
                 self._data["input"] = parsed.input
         data = mend_object(cast(JsonObject, self._whole()))
@@ -394,7 +396,7 @@ class OpaquePart(Growing):
                 self._grown.pop(key, None)
 
     def _whole(self) -> WireObject:
-        """Return the object with all additions."""
+        """Return the object including everything that was added."""
         complete = dict(self._data)
         for key, more in self._grown.items():
             there = complete[key]
@@ -409,18 +411,18 @@ def _weight(value: object) -> int:
     """Return the approximate number of characters of a value of any depth."""
     weight, left = 0, [value]
     while left:
-        one = left.pop()
-        weight += len(one) if isinstance(one, str) else 1
-        if isinstance(one, dict):
-            left += cast("dict[object, object]", one).keys()
-            left += cast("dict[object, object]", one).values()
-        elif isinstance(one, list):
-            left += cast("list[object]", one)
+        item = left.pop()
+        weight += len(item) if isinstance(item, str) else 1
+        if isinstance(item, dict):
+            left += cast("dict[object, object]", item).keys()
+            left += cast("dict[object, object]", item).values()
+        elif isinstance(item, list):
+            left += cast("list[object]", item)
     return weight
 
 
 def _extra(begun: WireObject, known: set[str]) -> JsonObject:
-    """Return the unknown fields of a block; they are sent back with the block."""
+    """Return the unknown fields of a block, which are sent back with the block."""
     return {
         key: cast(JsonValue, value)
         for key, value in begun.items()
@@ -429,7 +431,7 @@ def _extra(begun: WireObject, known: set[str]) -> JsonObject:
 
 
 def _given_arguments(value: object) -> tuple[str, bool]:
-    """Return arguments as text, and whether they arrived as text."""
+    """Return the arguments as text, and whether they arrived as text."""
     if isinstance(value, str):
         return value, True
     if not value:

@@ -4,19 +4,19 @@ An endpoint numbers its blocks, reports the beginning and the end of each block,
 delta with the index of its block. This module corrects common deviations:
 
 - An index that is used again begins another block, unless an identical block begins twice.
-- A delta for a block that never began, or for a block of another type, begins a block of its own
-  type.
-- The content at the beginning of a block counts as much as later deltas. If arguments arrive both
-  ways, the later ones are used.
-- The end of the response ends all blocks that did not end.
+- A delta for a block that never began, or for a block of another type, begins a block of the
+  delta's own type.
+- The initial content of a block counts in the same way as later deltas. If arguments arrive both
+  ways, only those in the deltas are used.
+- The end of the response ends all blocks that are still open.
 
-If a part of the response is lost (`damage`), calls that had not ended are not executed. Neither are
-calls to which anything is added afterwards. Calls that had ended before or that begin afterwards
-are executed.
+If a part of the response is lost (`damage`), calls that had not ended are not executed, and neither
+are calls that receive further deltas afterwards. Calls that had already ended, or that begin
+afterwards, are executed.
 
-Blocks are in the order of their first appearance. Two consecutive texts remain two blocks, because
+Blocks are in the order in which they first appear. Two consecutive texts remain two blocks, because
 citations and signatures belong to one of them. A block of unknown type is kept as an object. Its
-deltas are added to the object: text is appended to text, lists are appended to lists, and other
+deltas are merged into the object: text is appended to text, lists are appended to lists, and other
 values replace the previous value.
 
 `block_builders` builds the individual blocks.
@@ -45,14 +45,14 @@ _BLOCK_OF: Final[dict[str | None, WireObject]] = {
     "signature_delta": _THINKING,
     "input_json_delta": _CALL,
 }
-"""The type of the block that a delta begins if no block accepts the delta."""
+"""The type of block that a delta begins if no block accepts the delta."""
 
 
 class BlockTable:
     """The blocks of one response.
 
     Args:
-        request: The request; new and rewritten call ids depend on it.
+        request: The request, which determines new and rewritten call ids.
     """
 
     __slots__ = (
@@ -74,7 +74,8 @@ class BlockTable:
         self._by_index: dict[int, Part] = {}
         # The block that received the last delta.
         self._last: Part | None = None
-        # True once a part of the response was lost; and the blocks that began since then.
+        # `_damaged` is True once a part of the response was lost; `_fresh` has the blocks begun
+        # since then.
         self._damaged = False
         self._fresh: list[Part] = []
 
@@ -97,8 +98,8 @@ class BlockTable:
         return self._add_elsewhere(index, delta)
 
     def _add_to(self, part: Part, delta: Delta) -> Sequence[ModelDelta]:
-        # A delta for a block that had ended before a part of the response was lost: the block was
-        # incomplete.
+        # A delta arrived for a block that began before a part of the response was lost, so the
+        # block may be incomplete.
         part.damaged = part.damaged or part.survivor
         self._last = part
         return part.add(delta)
@@ -137,7 +138,7 @@ class BlockTable:
         return sum(part.size for part in self._parts)
 
     def arguments_size(self) -> int:
-        """Return the number of characters of the arguments of all calls."""
+        """Return the total number of characters in the arguments of all calls."""
         return sum(len(part.arguments) for part in self._parts if isinstance(part, CallPart))
 
     def _blocks(self, cut: str, *, void: str) -> Iterator[AssistantBlock]:
@@ -146,7 +147,7 @@ class BlockTable:
             yield from part.blocks(Cut(cut, here=here, void=void, damaged=self._damaged))
 
     def _at(self, index: int | None) -> Part | None:
-        """Return the block with this index; the last block if there is no index."""
+        """Return the block with this index; without an index, the last block."""
         return self._last if index is None else self._by_index.get(index)
 
     def _open(self, index: int | None, begun: WireObject) -> Sequence[ModelDelta]:
@@ -173,14 +174,16 @@ class BlockTable:
         if _is_empty(delta):
             return _NOTHING
         if isinstance(delta, OddDelta):
-            # The block of this delta is unknown, so the delta becomes a block of its own.
+            # The block of this delta is unknown, so the delta becomes a separate block.
             shown = self._open(index, {"type": delta.type})
             return [*shown, *self._parts[-1].add(delta)]
         if delta.type in {"signature_delta", "citations_delta", "input_json_delta"}:
-            # This delta is useless by itself: it goes to the last block that may lack it.
+            # This delta has no meaning by itself, so it is added to the last block that may be
+            # missing it.
             for part in reversed(self._parts):
                 if part.lacks(delta):
-                    # A call that got deltas with its own index may not be the intended block.
+                    # If a call received deltas with its own index, this delta may belong to another
+                    # call.
                     if part.numbered and isinstance(part, CallPart):
                         part.damaged = True
                     return self._add_to(part, delta)

@@ -1,11 +1,12 @@
 """A model behind an endpoint that speaks Anthropic's Messages API.
 
 This module sends requests to one endpoint and names the endpoint in errors. It keeps no state
-between calls, so any number of calls may be in progress. `encode` builds the request, `response`
-parses the response, and a `ByteExchange` handles HTTP.
+between calls, so any number of calls may be in progress at once. `encode` builds the request,
+`response` parses the response, and a `ByteExchange` handles HTTP.
 
-An endpoint that runs tools itself may pause a long response. It then expects a new request with the
-response so far. This module sends that request; the caller sees one stream and gets one response.
+An endpoint that runs tools itself may pause a long response. It then expects a new request that
+contains the response so far. This module sends that request; the caller sees one stream and gets
+one response.
 """
 
 import os
@@ -55,48 +56,49 @@ from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CON
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 DEFAULT_VERSION: Final = "2023-06-01"
-"""The version of the protocol; no later version exists."""
+"""The version of the protocol; there is no later version."""
 
 KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
 
 _PATH: Final = "/v1/messages"
 _COUNT: Final = "/count_tokens"
 _MAX_CONTINUATIONS: Final = 8
-"""How often one response may be paused. Each pause follows about ten of the endpoint's tool calls.
-"""
+"""The maximum number of pauses per response; there is one after about ten server tool calls."""
 
 
 class AnthropicMessages:
     """`ModelProvider` for Anthropic's API and endpoints that speak its protocol.
 
     The provider always requests a stream, even if the caller does not need one. It can also be used
-    without a runtime. Request fields without an option here (`thinking`, `top_k`, `metadata` …) can
-    be set with `ModelSettings.extra_body`.
+    without a runtime. Request fields without an option in this class (`thinking`, `top_k`,
+    `metadata` …) can be set with `ModelSettings.extra_body`.
 
     Args:
         base_url: For example `https://api.anthropic.com` or `http://localhost:1234/v1`. Missing
             parts of `/v1/messages` are added. A query is kept.
-        api_key: Sent as `x-api-key`; empty: not sent. None: for Anthropic's own API the environment
-            variable `ANTHROPIC_API_KEY`, for any other endpoint no key, so that no other endpoint
-            receives it.
+        api_key: Sent as `x-api-key`; empty: no key is sent. None: requests to Anthropic's own API
+            use the environment variable `ANTHROPIC_API_KEY`. Other endpoints get no key, so that
+            they never receive the value of the variable.
         version: Sent as `anthropic-version`.
         betas: Names of beta features, sent as `anthropic-beta`.
         headers: Additional headers; they override the headers that this class sets.
         exchange: Sends the requests. None: the provider creates an exchange, which `aclose` closes.
-        connect_timeout: Seconds to connect, for the exchange created here.
-        max_connections: Concurrent requests, for the exchange created here.
-        max_tokens: The maximum number of tokens of a response, if the settings have none.
+        connect_timeout: The time limit for connecting, in seconds, if the provider creates the
+            exchange.
+        max_connections: The maximum number of concurrent requests, if the provider creates the
+            exchange.
+        max_tokens: The maximum number of tokens of a response, if the settings do not specify one.
         cache: The parts to mark for the endpoint's prompt cache, each up to its end: `system`,
-            `tools`, `messages`. A block's `extra` can carry a mark of its own.
+            `tools`, `messages`. The `extra` of a block can also contain a mark.
         cache_ttl: The lifetime of the cache: `5m` or `1h`; empty: the endpoint's default.
         server_tools: Tools that the endpoint runs itself, in the endpoint's format, for example
             `{"type": "web_search_20250305", "name": "web_search"}`.
         eager_tool_input: Whether the endpoint streams arguments at once, without validating them.
         echo_unsigned_thinking: Whether to also send thinking without a signature. Anthropic refuses
-            unsigned thinking; other endpoints require it.
+            unsigned thinking; some other endpoints require it.
         max_continuations: How often a response that the endpoint pauses is continued.
         max_line_bytes: The longest accepted line of a response, in bytes.
-        max_event_bytes: The most accepted bytes of data in one event of a response.
+        max_event_bytes: The maximum size of the data in one event of a response, in bytes.
 
     Raises:
         ConfigError: The URL is not http(s), a header is not printable ASCII, or a limit is not
@@ -169,9 +171,9 @@ class AnthropicMessages:
         """Send a request, feed deltas to `sink` as they arrive, and return the complete response.
 
         Raises:
-            ProviderError: The request failed on the side of the model.
+            ProviderError: The request failed at the endpoint or on the way to it.
 
-        Cancellation: closes the connection; `sink` keeps the deltas that it received.
+        Cancellation: closes the connection; `sink` keeps the deltas that it has received.
         """
         try:
             return await self._stream(request, sink)
@@ -183,18 +185,18 @@ class AnthropicMessages:
         """Send a request and return the complete response.
 
         Raises:
-            ProviderError: The request failed on the side of the model.
+            ProviderError: The request failed at the endpoint or on the way to it.
 
         Cancellation: closes the connection.
         """
         return await self.stream(request, DroppingSink())
 
     async def count_tokens(self, request: ModelRequest) -> int:
-        """Request the number of input tokens of a request, without generating a response.
+        """Let the endpoint count the input tokens of a request, without generating a response.
 
         Raises:
-            ProviderError: The request failed on the side of the endpoint; some endpoints cannot
-                count.
+            ProviderError: The request failed at the endpoint or on the way to it. Some endpoints
+                cannot count tokens.
 
         Cancellation: closes the connection.
         """
@@ -209,11 +211,11 @@ class AnthropicMessages:
             raise
 
     def statistics(self) -> ExchangeStatistics:
-        """Return statistics of the exchange, which may be the caller's own."""
+        """Return the statistics of the exchange, which may be the caller's own."""
         return self._exchange.statistics()
 
     async def aclose(self) -> None:
-        """Close the connections, unless the caller passed the exchange; idempotent."""
+        """Close the connections, unless the caller passed in the exchange. Idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
 
@@ -237,7 +239,7 @@ class AnthropicMessages:
     async def _ask(
         self, request: ModelRequest, sink: ModelSink, asker: ModelSink
     ) -> tuple[ModelCompleted, bool]:
-        """Send one request; return its response, and whether the endpoint paused."""
+        """Send one request; return its response, and whether the endpoint paused it."""
         body = encode_request(request, self._options, self._name)
         grace = Grace(asker)
 
@@ -262,13 +264,14 @@ class AnthropicMessages:
         except ProviderError as error:
             explain_unknown_path(error, self._url)
             raise
-        # With open calls of client-side tools, the endpoint waits for their results instead.
+        # If client-side tool calls are open, the endpoint waits for their results, not for a
+        # continuation.
         calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in answer.blocks)
         return answer, read.paused and not calls
 
 
 def _has_room(asker: ModelSink, used: Usage) -> bool:
-    """Return whether another request may be made for this response, and count the request."""
+    """Return whether one more request may be made for this response; if so, count the request."""
     return not isinstance(asker, BudgetSink) or asker.take_request(used)
 
 
@@ -289,21 +292,21 @@ def _count_of(body: bytes, *, endpoint: str) -> int:
         if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
             return count
     raise ProviderProtocolError(
-        f"expected a token count, got {message_of_body(body) or 'nothing'}", endpoint=endpoint
+        f"expected a token count, but got {message_of_body(body) or 'nothing'}", endpoint=endpoint
     )
 
 
 def _thinks(request: ModelRequest) -> bool:
-    """Return whether thinking is enabled; a request with thinking may not force a tool call."""
+    """Return whether thinking is enabled; with thinking, a request must not force a tool call."""
     thinking = request.settings.extra_body.get("thinking")
     return isinstance(thinking, dict) and thinking.get("type") != "disabled"
 
 
 def _continued(request: ModelRequest, answer: ModelCompleted, number: int) -> ModelRequest:
-    """Return the request that continues this response; continuations are counted from 1."""
+    """Return the request that continues this response; continuations are numbered from 1."""
     message = Message("assistant", answer.blocks)
-    # This is a different request. With the same key, the endpoint might return the response that
-    # this request continues.
+    # This is a different request. If the idempotency key were the same, the endpoint might return
+    # the response that this request continues.
     key = f"{request.idempotency_key}-{number}" if request.idempotency_key else ""
     return attrs.evolve(request, messages=request.messages.append(message), idempotency_key=key)
 

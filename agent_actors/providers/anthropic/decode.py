@@ -1,22 +1,23 @@
 """Decode the events of a message into the blocks of a response.
 
 This module interprets Anthropic's events and common deviations from them, one data line at a time.
-`block_list` assigns deltas to blocks. The decoder accepts everything that can be read. It reads an
-invalid field as far as possible. As the protocol requires, it ignores an event of unknown type,
-unless the event looks like a part of a block. It skips a line that is not JSON, and leaves out a
-field of a wrong type. Such damage is counted and reported, because a part of the response is lost,
-and calls that were open at that time are not executed. If a line is damaged and no finish reason
-arrives, no call of the response is executed, because the line may have been the one that refused
-the response. Errors that the endpoint reports are raised.
+`block_list` assigns deltas to blocks. The decoder uses everything that it can read, even from an
+invalid field. As the protocol requires, it ignores an event of unknown type, unless the event looks
+like a part of a block. It skips a line that is not JSON, and leaves out a field of the wrong type.
+Such damage is counted and reported. Because a part of the response is lost, calls that were open at
+that time are not executed. If a line is damaged and no finish reason arrives, no call of the
+response is executed, because the line may have reported that the response was refused. Errors that
+the endpoint reports are raised.
 
-A message begins once. If the same beginning is repeated, it is ignored. If another message begins
-after the first block, an error is raised: gateways that lose their connection can splice two
-responses, and endpoints would always refuse a history with the signatures of both.
+A message begins once. If the same beginning is repeated, the repetition is ignored. If a different
+message begins after the first block, an error is raised: a gateway that loses its connection can
+splice two responses together, and endpoints always refuse a history that contains the signatures of
+both.
 
 Token counts are totals so far and never decrease. The higher of two counts is used, because
 endpoints send zeros for unknown counts. Anthropic counts cached input tokens separately from the
-other input tokens. A response with several sampling steps has a list of them (`iterations`). The
-totals leave out some of these steps, for example a compaction, although all of them are billed.
+other input tokens. A response with several sampling steps lists them (`iterations`). The totals
+leave out some of these steps, for example a compaction, although all of them are billed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +77,7 @@ _FINISH: Final[Mapping[str, FinishReason]] = {
     "model_context_window_exceeded": "length",
     "pause_turn": "paused",
     "compaction": "paused",
-    # Reasons of other protocols, from gateways that translate only partially.
+    # Reasons from other protocols, sent by gateways that translate only partially.
     "stop": "stop",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
@@ -88,7 +89,7 @@ _PAUSES: Final = frozenset({"pause_turn", "compaction"})
 `compaction`, the response so far is only a summary of the conversation.
 """
 _NO_REASON: Final = frozenset({"", "null", "none"})
-"""Values for "not finished yet", in addition to an absent field and JSON's null."""
+"""Values that mean "not finished yet", in addition to an absent field and JSON's null."""
 
 _WEIGHT: Final[Mapping[FinishReason, int]] = {
     "unmarked": 0,
@@ -101,7 +102,8 @@ _WEIGHT: Final[Mapping[FinishReason, int]] = {
     "refusal": 4,
     "content_filter": 4,
 }
-"""Endpoints repeat and contradict finish reasons; a lighter reason does not replace a heavier one.
+"""The priority of finish reasons. Endpoints repeat and contradict finish reasons; a reason with a
+lower priority does not replace one with a higher priority.
 """
 
 _CUT: Final[Mapping[FinishReason, str]] = {
@@ -110,13 +112,13 @@ _CUT: Final[Mapping[FinishReason, str]] = {
 
 _INPUT: Final = ("input_tokens", "prompt_tokens")
 _OUTPUT: Final = ("output_tokens", "completion_tokens")
-"""The names of the counts of input and output tokens."""
+"""The names of the input and output token counts."""
 
 _SHOWN_LINE: Final = 200
-"""The number of characters of a skipped line in the error of a body without a response."""
+"""The number of characters of a skipped line that the error for a body without a response shows."""
 
 _LOOKED_AT: Final = 4
-"""The number of skipped lines that may show that the stream is of another API."""
+"""The number of skipped lines that are searched for signs of another API."""
 
 _EVENTS: Final = frozenset(
     {
@@ -128,7 +130,7 @@ _EVENTS: Final = frozenset(
         "message",
     }
 )
-"""Names of events that are meaningless without data."""
+"""The names of events that have no meaning without data."""
 
 _NOTHING: Final[Sequence[ModelDelta]] = ()
 
@@ -142,14 +144,14 @@ class MessageDecoder:
         redact: Removes credentials from notices.
 
     Attributes:
-        model: The model's name from the endpoint; empty until it arrives.
-        response_id: The endpoint's id of the response; empty until it arrives.
-        ended: True once the endpoint reported the end of the message.
+        model: The name of the model from the endpoint; empty until it arrives.
+        response_id: The endpoint's id for the response; empty until it arrives.
+        ended: True once the endpoint has reported the end of the message.
         paused: True if the endpoint expects another request, to continue this response.
-        answered: True once any event of a message arrived.
+        answered: True once any event of a message has arrived.
         damaged: The lines that could not be read completely.
         skipped: The number of lines that were damaged or of an unknown type.
-        first_skipped: The beginning of the first of these lines; empty if there was none.
+        first_skipped: The beginning of the first of these lines; empty if there is none.
         foreign: The name of another API whose events the first lines contain; empty if unknown.
     """
 
@@ -185,8 +187,8 @@ class MessageDecoder:
         self._blocks = BlockTable(request)
         self._finish: FinishReason | None = None
         self._usage = Usage()
-        # True once output tokens were counted. At its beginning, a message has only the prompt's
-        # count, and its output count is a guess of the endpoint.
+        # True once output tokens were counted. At the beginning of a message, only the prompt's
+        # count is reliable; the output count is a guess by the endpoint.
         self._counted = False
         self._stop_details: WireObject = {}
         self._opening: list[WireObject] = []
@@ -215,8 +217,8 @@ class MessageDecoder:
 
         Args:
             data: The line.
-            name: The event's name in the stream, for data without a type.
-            fault: The defect that the decoder of the event stream found.
+            name: The name of the event in the stream, for data without a type.
+            fault: The fault that the decoder of the event stream found.
 
         Raises:
             ProviderInBandError: The line reports an error.
@@ -237,7 +239,7 @@ class MessageDecoder:
         return shown
 
     def flush(self) -> Sequence[ModelDelta]:
-        """Return the remaining deltas to show when no more lines follow."""
+        """Return the remaining deltas to show after the last line."""
         shown: list[ModelDelta] = []
         if not self._blocks:
             shown += self._take_blocks(self._opening)
@@ -282,7 +284,7 @@ class MessageDecoder:
         if event.error or kind == "error":
             raise in_band(event.error or "", endpoint=self._endpoint)
         if kind == "ping":
-            # If the last event is lost, only pings follow a finish reason.
+            # If the last event was lost, only pings follow a finish reason.
             self.ended = self.ended or self._finish is not None
             return _NOTHING
         shown = self._take_rare(kind, event)
@@ -296,7 +298,7 @@ class MessageDecoder:
         return shown
 
     def _take_rare(self, kind: str, event: Event) -> Sequence[ModelDelta] | None:
-        """Decode an event that a message has few of; return None if the type is unknown."""
+        """Decode an event of a rare type; return None if the type is unknown."""
         if kind == "content_block_start":
             return self._blocks.begin(event.index, event.content_block or {"type": "text"})
         if kind == "content_block_stop":
@@ -403,7 +405,7 @@ class MessageDecoder:
 
 
 def _type_of(delta: Delta) -> str | None:
-    """Return the type of a delta without a type, derived from its fields."""
+    """Return the type of a delta that does not specify one, derived from its fields."""
     if delta.text is not None:
         return "text_delta"
     if delta.partial_json is not None:
@@ -415,7 +417,7 @@ def _type_of(delta: Delta) -> str | None:
 
 def _reason(reason: FinishReason, blocks: Sequence[AssistantBlock]) -> FinishReason:
     calls = any(isinstance(block, ToolUseBlock | ToolUseError) for block in blocks)
-    # With open calls of client-side tools, a paused endpoint waits for their results.
+    # If client-side tool calls are open, a paused endpoint waits for their results.
     if reason in {"stop", "paused"} and calls:
         return "tool_calls"
     if reason == "tool_calls" and not calls:
@@ -424,20 +426,20 @@ def _reason(reason: FinishReason, blocks: Sequence[AssistantBlock]) -> FinishRea
 
 
 def _billed(raw: WireObject, *names: str) -> int:
-    """Return the count of all sampling steps, or the total if that is higher."""
+    """Return the sum over all sampling steps, or the total if that is higher."""
     steps = raw.get("iterations")
     found = cast("list[object]", steps) if isinstance(steps, list) else []
-    each = (count_in(cast(WireObject, one), *names) for one in found if isinstance(one, dict))
+    each = (count_in(cast(WireObject, item), *names) for item in found if isinstance(item, dict))
     return max(count_in(raw, *names), sum(each))
 
 
 def _higher(so_far: Usage, raw: WireObject | None) -> Usage:
-    """Return the counts so far, increased to the new counts where these are higher."""
+    """Return the counts so far, raised to the new counts where those are higher."""
     if not raw:
         return so_far
     read = max(_billed(raw, "cache_read_input_tokens"), so_far.cache_read_tokens)
     created = max(_billed(raw, "cache_creation_input_tokens"), so_far.cache_creation_tokens)
-    # Only uncached input is compared here: another event may report the cached tokens.
+    # Only uncached input is compared here, because another event may report the cached tokens.
     fresh = so_far.input_tokens - so_far.cache_read_tokens - so_far.cache_creation_tokens
     fresh = max(fresh, _billed(raw, *_INPUT))
     details = raw.get("output_tokens_details")

@@ -3,20 +3,21 @@
 This protocol refuses some conversations that other protocols accept. The encoder therefore follows
 these rules:
 
-- System messages are separate from the other messages, wherever they were.
+- System messages are sent separately from the other messages, wherever they were.
 - User and assistant messages alternate, so adjacent messages of one role are joined. Tool results
-  belong to the user. They are first in the message that follows the calls.
+  belong to the user. They come first in the message after the calls.
 - No text is empty or blank, a final assistant text has no trailing whitespace, and no message is
   empty.
-- Call ids consist of letters, digits, `_` and `-`. Other ids, from another provider, are rewritten
-  in the same way in the call and in its result.
-- Images and files come from the user. In a response of another protocol, a label replaces them.
-- Thinking without a signature would be refused, so it is left out.
-- A call of an endpoint's own tool without its result would be refused, so it is left out
-  (`server_tools`).
+- Call ids consist of letters, digits, `_` and `-`. Any other id, from another provider, is
+  rewritten in the same way in the call and in its result.
+- Only the user can send images and files. In a response from another protocol, they are replaced by
+  labels.
+- Thinking without a signature is left out, because the endpoint would refuse it.
+- A call of the endpoint's own tools is left out if it has no result, because the endpoint would
+  refuse it (`server_tools`).
 
-The `extra` of a block, including `cache_control`, is sent and overrides the fields made here.
-Fields that another endpoint wants back are left out unless they belong to this protocol
+The `extra` of a block, including `cache_control`, is sent and overrides the fields that this module
+sets. Fields that another endpoint wants back are left out unless they belong to this protocol
 (`domain/provenance.py`). Opaque blocks are sent unchanged. The encoder does not change the
 conversation.
 """
@@ -51,26 +52,26 @@ _Turn: TypeAlias = tuple[str, list[JsonObject]]
 CachePoint: TypeAlias = Literal["system", "tools", "messages"]
 
 DEFAULT_MAX_TOKENS: Final = 8192
-"""The maximum number of tokens of a response, if the settings have none. The protocol requires a
-number, and every model since 2024 accepts this one.
+"""The maximum number of tokens of a response, if the settings do not specify one. The protocol
+requires a number, and every model since 2024 accepts this one.
 """
 
 _MAX_CACHE_POINTS: Final = 4
-"""The maximum number of cache points; endpoints refuse a request with more."""
+"""The maximum number of cache points; endpoints refuse requests with more."""
 
 _NOT_COUNTED: Final = frozenset(
     {"max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "metadata"}
 )
-"""Fields that a request for a token count must not have."""
+"""Fields that a token count request must not have."""
 
 _FOREIGN: Final = frozenset({"extra_content", "reasoning_content", "reasoning_details"})
-"""Fields that endpoints of other protocols want back; this protocol refuses unknown fields."""
+"""Fields that endpoints of other protocols want back. This protocol refuses unknown fields."""
 
 _SHARED: Final = frozenset({"citations", "caller"})
 """Block fields that belong to the protocol and are sent to every endpoint that speaks it."""
 
 _UNCACHED: Final = frozenset({"thinking", "redacted_thinking"})
-"""Blocks that must not be marked for the cache."""
+"""The types of blocks that must not be marked for the cache."""
 
 _NOT_IN_ID: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -80,7 +81,7 @@ class EncodeOptions:
     """The options for encoding requests to one endpoint.
 
     Attributes:
-        max_tokens: The maximum number of tokens of a response, if the settings have none.
+        max_tokens: The maximum number of tokens of a response, if the settings do not specify one.
         cache: The parts to mark for the endpoint's prompt cache, each at its end: the system
             prompt, the tools, the conversation.
         cache_ttl: The lifetime of the cache: `5m` or `1h`; empty: the endpoint's default.
@@ -105,13 +106,14 @@ def encode_request(request: ModelRequest, options: EncodeOptions, endpoint: str 
     Args:
         request: The request.
         options: The encoding options.
-        endpoint: The name of the endpoint. Fields that this endpoint wants back are sent.
+        endpoint: The name of the endpoint, which gets back the fields that it sent for this
+            purpose.
     """
     return _encoded(_body(request, options, endpoint))
 
 
 def encode_count(request: ModelRequest, options: EncodeOptions, endpoint: str = "") -> bytes:
-    """Return the body of a token count request, for the same input as `encode_request`."""
+    """Return the body of a token count request for the same input as `encode_request`."""
     body = _body(request, options, endpoint)
     return _encoded({key: value for key, value in body.items() if key not in _NOT_COUNTED})
 
@@ -147,7 +149,7 @@ def _body(request: ModelRequest, options: EncodeOptions, endpoint: str) -> JsonO
 
 
 def _short(parts: Sequence[JsonObject]) -> JsonValue:
-    """Return a single text part as text, other parts as a list; None if there are none."""
+    """Return a single text part as text, and other parts as a list; None if there are none."""
     if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
         return parts[0]["text"]
     return list(parts) or None
@@ -196,7 +198,7 @@ class _Conversation:
     def __init__(self, options: EncodeOptions, target: Origin) -> None:
         self._options = options
         self._asked = target
-        # The sent ids, by the ids in the history.
+        # The ids to send, by the ids in the history.
         self._ids: dict[str, str] = {}
         self._given: set[str] = set()
 
@@ -238,7 +240,7 @@ class _Conversation:
         elif isinstance(block, ToolResultBlock):
             yield self._result(block)
         elif isinstance(block, ImageBlock | FileBlock):
-            if role == "assistant":  # images are accepted from the user only
+            if role == "assistant":  # only the user can send images
                 yield {"type": "text", "text": block.label}
             else:
                 yield {**media_part(block), **self._extra(block)}
@@ -246,7 +248,7 @@ class _Conversation:
             yield {**block.data, **self._extra(block)}
 
     def _thinking(self, block: ThinkingBlock) -> Iterator[JsonObject]:
-        # A signature of another protocol is not valid here; such thinking counts as unsigned.
+        # A signature from another protocol is not valid here; such thinking is treated as unsigned.
         if block.signature and self._asked.speaks(block.origin):
             yield {
                 "type": "thinking",
@@ -288,7 +290,7 @@ class _Conversation:
 
 
 def _trim_end(turns: list[_Turn]) -> None:
-    """Remove trailing whitespace from a final assistant text; endpoints refuse it there."""
+    """Remove trailing whitespace from a final assistant text, because endpoints refuse it there."""
     if not turns or turns[-1][0] != "assistant":
         return
     last = turns[-1][1][-1]
@@ -303,7 +305,7 @@ def _results_first(parts: list[JsonObject]) -> list[JsonObject]:
 
 
 def _extra(block: ContentBlock, target: Origin) -> JsonObject:
-    if not block.extra:  # the usual case
+    if not block.extra:  # in most cases
         return {}
     owed = target.owed(block, _SHARED)
     return {key: value for key, value in owed.items() if key not in _FOREIGN}
@@ -315,12 +317,14 @@ def _mark(
     messages: list[_Turn],
     options: EncodeOptions,
 ) -> None:
-    """Mark the ends of the cached parts, up to the endpoint's limit."""
-    said = [part for _, parts in messages for part in parts]
-    left = _MAX_CACHE_POINTS - sum("cache_control" in part for part in (*system, *tools, *said))
-    # The last part covers all earlier parts, so it is marked first.
+    """Mark the ends of the cached parts, within the endpoint's limit."""
+    conversation = [part for _, parts in messages for part in parts]
+    left = _MAX_CACHE_POINTS - sum(
+        "cache_control" in part for part in (*system, *tools, *conversation)
+    )
+    # The last part includes all earlier parts, so it is marked first.
     ends: tuple[tuple[CachePoint, list[JsonObject]], ...] = (
-        ("messages", said),
+        ("messages", conversation),
         ("system", system),
         ("tools", tools),
     )

@@ -1,8 +1,8 @@
-"""Encode images, documents and tool results in the format of this protocol.
+"""Encode images, documents and tool results in this protocol's format.
 
-An image or a file has a URL, or its data is in a `data:` URL. The media type determines the format,
-not the class of the block: anything but an image is sent as a document, and a text document must be
-plain text. Images are not decoded or encoded again.
+An image or a file is sent as a URL, or as the data from its `data:` URL. The format depends on the
+media type, not on the class of the block: anything except an image is sent as a document, and a
+text document must be plain text. Images are not re-encoded.
 """
 
 from typing import Final
@@ -52,10 +52,10 @@ def media_part(block: ImageBlock | FileBlock) -> JsonObject:
 
 
 def result_content(result: ToolResultBlock) -> JsonValue:
-    """Return the content of a result: text, or parts for a list of blocks; may be empty."""
+    """Return the content of a result: text, or parts for a list of blocks. It may be empty."""
     parts = _parts(result.content) if isinstance(result.content, list) else None
     if parts and result.is_error and not all(part.get("type") == "text" for part in parts):
-        parts = None  # an error may only contain text
+        parts = None  # an error may contain only text
     if parts is None:
         text = "" if result.content == [] else result.text
         return text or (_UNTOLD if result.is_error else "")
@@ -64,7 +64,7 @@ def result_content(result: ToolResultBlock) -> JsonValue:
 
 
 def _parts(content: list[JsonValue]) -> list[JsonObject] | None:
-    """Return the blocks in a list as parts; None if the list is empty or has other items."""
+    """Return the blocks of a list as parts; None if the list is empty or has other items."""
     parts = [_part(item) for item in content]
     found = [part for part in parts if part is not None]
     return found if found and len(found) == len(parts) else None

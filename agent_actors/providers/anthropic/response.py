@@ -1,16 +1,16 @@
 """Parse the body of a 2xx response into the response of the model.
 
-The parser runs the steps SSE → events → blocks for one response, without I/O. It receives bytes and
-returns the deltas to show. At the end it returns the response, or raises the reason why there is
-none.
+The parser performs the steps SSE → events → blocks for one response, without I/O. It receives bytes
+and returns the deltas to show. At the end it returns the response, or raises the reason why there
+is none.
 
 `providers/response_body.py` detects the kind of body.
 
 A stream should end with `message_stop`. If a finish reason arrived and nothing follows it, the
-parser calls `on_end_marked`, and the network reader waits only a short time for more. If the
-endpoint continues the response after its finish reason, the finish reason is not reliable. A stream
-that ends with neither a finish reason nor `message_stop` is incomplete, and `finish` raises an
-error.
+parser calls `on_end_marked`, and the network reader waits for more only for a short time. If the
+endpoint continues the response after its finish reason, that finish reason is not reliable. A
+stream that ends with neither a finish reason nor `message_stop` is incomplete, and `finish` raises
+an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ _CONTENT: Final = (TextDelta, ThinkingDelta, ToolCallDelta, ProgressDelta)
 """Deltas that continue a response."""
 
 _WORDS: Final = Words(
-    stream="a message", document="JSON that is not a message", line="events of a message"
+    stream="message events", document="JSON that is not a message", line="message events"
 )
 
 
@@ -55,8 +55,8 @@ class MessageResponseParser:
         content_type: The content type of the response, for error messages.
         limits: The limits of an event stream.
         redact: Removes credentials from notices.
-        on_end_marked: Called with True when the finish reason arrived but the end of the stream did
-            not; called with False if more content follows the finish reason.
+        on_end_marked: Called with True when the finish reason has arrived but the end of the stream
+            has not; called with False if more content follows the finish reason.
     """
 
     def __init__(
@@ -76,14 +76,15 @@ class MessageResponseParser:
         self._message = MessageDecoder(request, endpoint=endpoint, redact=redact)
         self._limits = limits
         self._sse = limits.decoder()
-        # An error inside the stream. `finish` raises it, after the earlier content was shown.
+        # An error that arrived inside the stream. `finish` raises it after the earlier content was
+        # shown.
         self._failure: ProviderError | None = None
         self._on_end_marked = on_end_marked
         self._end_marked: Literal["no", "yes", "wrongly"] = "no"
 
     @property
     def done(self) -> bool:
-        """True once the stream reported its end."""
+        """True once the stream has reported its end."""
         return self._failure is not None or (self._streams and self._message.ended)
 
     @property
@@ -97,7 +98,7 @@ class MessageResponseParser:
         return self._message.size
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
-        """Parse the data of one read; return the deltas to show.
+        """Parse the data from one read; return the deltas to show.
 
         Raises:
             ProviderProtocolError: The body is not a response of a model.
@@ -126,8 +127,8 @@ class MessageResponseParser:
         if not self._streams and self._body.kind != "unknown" and not self._message.answered:
             raise self._body.no_answer()
         if self._streams and not self.done:
-            # Include the last event, which the standard would drop: some streams end without a
-            # blank line.
+            # Include the last event, which the standard would discard, because some streams end
+            # without a blank line.
             self._events(b"\n\n", shown)
         shown += self._message.flush()
         return shown
@@ -155,10 +156,10 @@ class MessageResponseParser:
         )
 
     def _look_for_end(self, shown: Sequence[ModelDelta]) -> None:
-        """Report the finish reason, or that content followed it."""
+        """Report that the finish reason has arrived, or that content followed it."""
         if self._end_marked == "wrongly":
             return
-        if self._end_marked == "yes" and not any(isinstance(one, _CONTENT) for one in shown):
+        if self._end_marked == "yes" and not any(isinstance(item, _CONTENT) for item in shown):
             return
         self._end_marked = "yes" if self._end_marked == "no" else "wrongly"
         if self._on_end_marked is not None:

@@ -1,12 +1,12 @@
-"""Leave out calls of the endpoint's own tools that lost their other half.
+"""Leave out incomplete calls of the endpoint's own tools: calls without results and vice versa.
 
 The endpoint runs its own tools (`server_tool_use`, `mcp_tool_use`) and sends their results as
 blocks of the response. It refuses a call without a result, and a result without a call. A call has
 no result if the response was cut off at its token limit, or if the endpoint paused the response and
 no further request was made. A result has no call if the call was trimmed from the conversation.
 
-A response that is still in progress may contain calls without results: the endpoint runs them when
-it gets the next request.
+A response that is still in progress may contain calls without results, because the endpoint runs
+them when it gets the next request.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _RESULT: Final = "_tool_result"
 
 
 def without_torn_server_calls(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages without calls that have no result, and results that have no call.
+    """Return the messages without calls that have no result and without results that have no call.
 
     Args:
         messages: The conversation. Messages that lose no block stay the same objects.
@@ -56,7 +56,7 @@ def _is_kept(block: OpaqueBlock, calls: set[str], answered: set[str]) -> bool:
 
 
 def _needed(messages: Sequence[Message]) -> set[str]:
-    """Return the calls that made client-side calls: programs that call tools."""
+    """Return the ids of server-side calls that made client-side calls: programs that call tools."""
     found: set[str] = set()
     for message in messages:
         for block in message.blocks:
@@ -68,10 +68,10 @@ def _needed(messages: Sequence[Message]) -> set[str]:
 
 
 def _in_progress(messages: Sequence[Message]) -> set[str]:
-    """Return the calls of a last response that the endpoint continues.
+    """Return the ids of the calls in a last response that the endpoint will continue.
 
-    If results of client-side tools follow the response, a call without input is left out. Its input
-    was cut off.
+    If results of client-side tools follow the response, a call without input is left out, because
+    its input was cut off.
     """
     after = False
     for message in reversed(messages):
@@ -104,7 +104,7 @@ def _id_of_result(block: OpaqueBlock) -> str:
 
 
 def _id(block: OpaqueBlock, kind: str, key: str) -> str:
-    """Return the id in a block of this kind; empty if it is no such block."""
+    """Return the id in a block of this kind; empty if the block is of another kind."""
     found, name = block.data.get("type"), block.data.get(key)
     matches = isinstance(found, str) and found.endswith(kind) and block.provider == PROVIDER
     return name if matches and isinstance(name, str) else ""

@@ -9,7 +9,7 @@ from agent_actors.providers.error_body import message_of
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _ENVELOPE: Final = "error"
-"""The type of the object around an error; it does not describe the error."""
+"""The type of the object around an error; this type does not describe the error."""
 
 
 def in_band(error: object, *, endpoint: str) -> ProviderInBandError:
@@ -39,7 +39,7 @@ def in_band_text(data: str, *, endpoint: str) -> ProviderInBandError:
 
 
 _DEEPEST: Final = 16
-"""The maximum nesting of an error that is searched. Each gateway wraps an error once."""
+"""The number of levels of nested errors that are searched. Each gateway adds one level."""
 
 
 def _code_of(error: object, depth: int = _DEEPEST) -> str:

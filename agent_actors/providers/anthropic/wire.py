@@ -1,10 +1,9 @@
 """The events of a message in their wire format.
 
-`read_events` parses a data line into `Event`s. The fast path applies if every field has the type
-that Anthropic documents, which is almost always the case. Otherwise the fields are parsed one by
-one, so that only the invalid fields are lost. Blocks remain plain objects, because blocks of any
-type must be kept unchanged. The same applies to deltas of unknown types. `decode` interprets the
-fields.
+`read_events` parses a data line into `Event`s. The fast path works if every field has the type that
+Anthropic documents, which is almost always the case. Otherwise the fields are parsed one by one, so
+that only the invalid fields are lost. Blocks remain plain objects, because blocks of any type must
+be kept unchanged. The same applies to deltas of unknown types. `decode` interprets the fields.
 """
 
 import json
@@ -16,17 +15,17 @@ from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.providers.openai_chat.wire import SAYS_NOTHING
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
-# A JSON object in these types: msgspec cannot decode a recursive type.
+# A JSON object. Its type is not recursive, because msgspec cannot decode a recursive type.
 WireObject: TypeAlias = dict[str, object]
 
 T = TypeVar("T")
 
 _MAX_DIGITS: Final = 9
-"""The maximum number of digits of an index sent as text; longer numbers are not indexes."""
+"""The maximum number of digits of an index that is sent as text; longer numbers are not indexes."""
 
 
 class Delta(msgspec.Struct):
-    """An addition to a block or to the message."""
+    """A `delta` of a block or of the message."""
 
     type: str | None = None
     text: str | None = None
@@ -157,7 +156,7 @@ class _ByHand:
         return Message(
             id=text_in(raw, "id") or None,
             model=text_in(raw, "model") or None,
-            # Content may also be text, as in the messages of a request.
+            # The content may also be a string, as in the messages of a request.
             content=[{"type": "text", "text": content}]
             if isinstance(content, str)
             else self.objects(content, "content"),
@@ -169,7 +168,7 @@ class _ByHand:
     def _delta(self, raw: WireObject) -> Delta:
         kind = text_in(raw, "type") or None
         if kind not in _KNOWN_DELTAS:
-            if "partial_json" in raw:  # arguments of a call, under an unknown type
+            if "partial_json" in raw:  # arguments of a call, with an unknown delta type
                 self._lost.append("type")
             return OddDelta(type=kind, raw=raw)
         return Delta(
@@ -194,7 +193,7 @@ class _ByHand:
         return self._checked(raw, key, _object(raw, key))
 
     def _object_if(self, raw: WireObject, key: str, kind: str | None) -> WireObject | None:
-        """Return an object that only `message_start` events have; report it as lost only there."""
+        """Return an object of a `message_start` event; in other events it is optional."""
         return self._object(raw, key) if kind == "message_start" else _object(raw, key)
 
     def _checked(self, raw: WireObject, key: str, found: T | None) -> T | None:
@@ -222,5 +221,6 @@ def _json(value: object) -> str | WireObject | None:
         return value
     if isinstance(value, dict):
         return cast(WireObject, value)
-    # Neither text nor an object: kept as text, which results in an error that shows it.
+    # The value is neither text nor an object. It is kept as text, so that the resulting error shows
+    # it.
     return json.dumps(value)

@@ -1,8 +1,8 @@
 """A model behind an endpoint that speaks OpenAI's chat completions.
 
 This module sends requests to one endpoint and names the endpoint in errors. It keeps no state
-between calls, so any number of calls may be in progress. `encode` builds the request, `response`
-parses the response, and a `ByteExchange` handles HTTP.
+between calls, so any number of calls may be in progress at once. `encode` builds the request,
+`response` parses the response, and a `ByteExchange` handles HTTP.
 """
 
 from collections.abc import Mapping
@@ -48,16 +48,18 @@ class OpenAIChat:
     Args:
         base_url: For example `http://localhost:1234/v1`; `/chat/completions` is added. A query is
             kept.
-        api_key: Sent as `Authorization: Bearer …`; empty: not sent. Local endpoints need no key and
-            accept the default.
+        api_key: Sent as `Authorization: Bearer …`; empty: no key is sent. Local endpoints need no
+            key and accept the default.
         api_key_header: The name of a header that carries the bare key instead.
         headers: Additional headers; they override the headers that this class sets.
         exchange: Sends the requests. None: the provider creates an exchange, which `aclose` closes.
-        connect_timeout: Seconds to connect, for the exchange created here.
-        max_connections: Concurrent requests, for the exchange created here.
+        connect_timeout: The time limit for connecting, in seconds, if the provider creates the
+            exchange.
+        max_connections: The maximum number of concurrent requests, if the provider creates the
+            exchange.
         dialect: The requirements and peculiarities of the endpoint.
         max_line_bytes: The longest accepted line of a response, in bytes.
-        max_event_bytes: The most accepted bytes of data in one event of a response.
+        max_event_bytes: The maximum size of the data in one event of a response, in bytes.
 
     Raises:
         ConfigError: The URL is not http(s), a header is not printable ASCII, or a limit is not
@@ -110,9 +112,9 @@ class OpenAIChat:
         """Send a request, feed deltas to `sink` as they arrive, and return the complete response.
 
         Raises:
-            ProviderError: The request failed on the side of the model.
+            ProviderError: The request failed at the endpoint or on the way to it.
 
-        Cancellation: closes the connection; `sink` keeps the deltas that it received.
+        Cancellation: closes the connection; `sink` keeps the deltas that it has received.
         """
         try:
             return await self._stream(request, sink)
@@ -124,18 +126,18 @@ class OpenAIChat:
         """Send a request and return the complete response.
 
         Raises:
-            ProviderError: The request failed on the side of the model.
+            ProviderError: The request failed at the endpoint or on the way to it.
 
         Cancellation: closes the connection.
         """
         return await self.stream(request, DroppingSink())
 
     def statistics(self) -> ExchangeStatistics:
-        """Return statistics of the exchange, which may be the caller's own."""
+        """Return the statistics of the exchange, which may be the caller's own."""
         return self._exchange.statistics()
 
     async def aclose(self) -> None:
-        """Close the connections, unless the caller passed the exchange; idempotent."""
+        """Close the connections, unless the caller passed in the exchange. Idempotent."""
         if self._owns_exchange:
             await self._exchange.aclose()
 

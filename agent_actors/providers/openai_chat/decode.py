@@ -1,15 +1,15 @@
 """Decode the chunks of a chat completion into neutral deltas.
 
 This module interprets OpenAI's chunks and common deviations from them, one chunk at a time. The
-assembler combines deltas across chunks. The decoder accepts everything that can be read. It reads
-an invalid field as far as possible. It skips a line that is not JSON, and leaves out a field of a
-wrong type. Such damage is counted and reported, because a part of the response is lost. Errors that
-the endpoint reports are raised. If a choice reports a failure, also as its finish reason, `failure`
-has the error, so that the content of the same chunk is not lost.
+assembler combines deltas across chunks. The decoder uses everything that it can read, even from an
+invalid field. It skips a line that is not JSON, and leaves out a field of the wrong type. Such
+damage is counted and reported, because a part of the response is lost. Errors that the endpoint
+reports are raised. If a choice reports a failure, possibly as its finish reason, the error is
+stored in `failure` and not raised, so that the content of the same chunk is not lost.
 
-All choices are read as one response, because a request asks for one: some endpoints number the
-parts of a response as if they were choices. The complete `message` of a choice is used only if the
-choice has no `delta`: some endpoints send a growing message alongside the deltas.
+All choices are read as one response. A request asks for only one choice, but some endpoints number
+the parts of a response as if they were choices. The complete `message` of a choice is used only if
+the choice has no `delta`, because some endpoints send a growing message alongside the deltas.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -77,14 +77,14 @@ _FINISH: Final[dict[str, FinishReason]] = {
     **REFUSAL_WORDS,
 }
 _NO_REASON: Final = frozenset({"", "null", "none"})
-"""Values for "not finished yet", in addition to an absent field and JSON's null."""
+"""Values that mean "not finished yet", in addition to an absent field and JSON's null."""
 
 _LOOKED_AT: Final = 4
-"""The number of lines without a choice that may show that the stream is of another API."""
+"""The number of lines without a choice that are searched for signs of another API."""
 
 _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
-"""The names of the token counts of the prompt and of the response in several dialects."""
+"""The names of the token counts of the prompt and of the response, in several dialects."""
 
 
 class ChunkDecoder:
@@ -95,16 +95,16 @@ class ChunkDecoder:
         redact: Removes credentials from notices.
 
     Attributes:
-        model: The model's name from the endpoint; empty until it arrives.
-        response_id: The endpoint's id of the response; empty until it arrives.
+        model: The name of the model from the endpoint; empty until it arrives.
+        response_id: The endpoint's id for the response; empty until it arrives.
         damaged: The lines that could not be read completely.
         details: The `reasoning_details` of the response.
         media: The images and the audio of the response.
-        answered: True once a choice arrived.
+        answered: True once a choice has arrived.
         failure: The failure that a choice reported; None if there is none.
         foreign: The name of another API whose events the first lines contain; empty if unknown.
-        summed_up: True if the last line had token counts without a choice.
-        plain: The field to which the last line added text, if it did nothing else. The next line
+        summed_up: True if the last line had token counts but no choice.
+        plain: The field to which the last line added text, if it did nothing else; the next line
             almost always does the same. None if the line did more, or while `model` or
             `response_id` is missing.
     """
@@ -134,19 +134,20 @@ class ChunkDecoder:
         # The text of a refusal so far, and the results of a content filter.
         self._refusal: list[str] = []
         self._filtered: JsonObject = {}
-        # True once thinking arrived in a field of its own; `reasoning_details` repeat it then.
+        # True once thinking has arrived in a separate field; in that case `reasoning_details`
+        # repeat it.
         self._thinks = False
-        # True if the last line had more than text: details of thinking, images or audio.
+        # True if the last line had more than text: reasoning details, images or audio.
         self._rich = False
         self.details: ReasoningDetails = ReasoningDetails()
         self.media: ResponseMedia = ResponseMedia()
-        # The field of the last text or thinking.
+        # The field that the last text or thinking came from.
         self._prose: PlainField = "content"
         self.plain: PlainField | None = None
         self.model: str = ""
         self.response_id: str = ""
         self.damaged: DamagedLines = DamagedLines(redact)
-        # The number of lines without a choice whose API was looked for.
+        # The number of lines without a choice that were searched for signs of another API.
         self._looked_at = 0
         self.foreign: str = ""
         self.answered: bool = False
@@ -154,7 +155,7 @@ class ChunkDecoder:
         self.summed_up: bool = False
 
     def plain_texts(self, lines: Sequence[bytes], start: int) -> Sequence[str]:
-        """Return the texts that lines from `start` add to `plain`, up to the first other line.
+        """Return the texts that the lines from `start` add to `plain`, until a line does more.
 
         The result is empty if the first line does anything else; the caller must decode that line.
         """
@@ -174,11 +175,11 @@ class ChunkDecoder:
         )
 
     def decode(self, data: str | bytes, fault: Fault = "") -> list[ModelDelta]:
-        """Decode one data line into deltas; `damaged` counts a line that was not read completely.
+        """Decode one data line into deltas; add the line to `damaged` if parts of it are lost.
 
         Args:
             data: The line.
-            fault: The defect that the decoder of the event stream found.
+            fault: The fault that the decoder of the event stream found.
 
         Raises:
             ProviderInBandError: The line reports an error.
@@ -211,10 +212,10 @@ class ChunkDecoder:
     def _take(self, chunk: Chunk, deltas: list[ModelDelta]) -> None:
         if chunk.error:
             raise self._in_band(chunk.error)
-        # A message with a role is a response of another API.
+        # A `message` with a role is a response from another API, not an error message.
         message = cast(JsonValue, chunk.message)
-        said = isinstance(message, dict) and "role" in message
-        if chunk.choices is None and not said and (message or chunk.detail):
+        has_role = isinstance(message, dict) and "role" in message
+        if chunk.choices is None and not has_role and (message or chunk.detail):
             raise self._in_band(message or chunk.detail)
         self.model = self.model or chunk.model or ""
         self.response_id = self.response_id or chunk.id or ""
@@ -238,8 +239,8 @@ class ChunkDecoder:
         """Return the exception for an error.
 
         Args:
-            error: The error, in any shape.
-            code: The code of an error without a code of its own.
+            error: The error, in any form.
+            code: The code to use if the error has none.
         """
         value = cast(JsonValue, error)
         return ProviderInBandError(
@@ -273,7 +274,7 @@ class ChunkDecoder:
             deltas.append(ThinkingDelta(text) if text else ProgressDelta())
 
     def _take_filter(self, results: WireObject, deltas: list[ModelDelta]) -> None:
-        """Read the results of a content filter; only results with `filtered` matter."""
+        """Read the results of a content filter. Only results with `filtered` set matter."""
         found = {
             name: result
             for name, result in cast(JsonObject, results).items()
@@ -285,7 +286,7 @@ class ChunkDecoder:
 
     def _take_delta(self, delta: Delta, deltas: list[ModelDelta], *, whole: bool) -> None:
         if delta.reasoning_content or delta.reasoning:
-            # The old and the new name of the same field: they are never both used.
+            # The old and the new name of the same field; they are never used together.
             self._prose = "reasoning_content" if delta.reasoning_content else "reasoning"
             deltas.extend(_thoughts(delta.reasoning_content or delta.reasoning))
             self._thinks = True
@@ -318,7 +319,7 @@ class ChunkDecoder:
 
 def _calls(calls: list[ToolCall]) -> Iterator[ToolCallDelta]:
     # Several items in one list are several calls. If the endpoint does not number them, their
-    # positions do.
+    # positions are used.
     places = len(calls) > 1 and all(call.index is None and not call.id for call in calls)
     for place, call in enumerate(calls):
         index = place if places else call.index
@@ -349,7 +350,7 @@ def _thoughts(content: Content) -> Iterator[ModelDelta]:
 
 
 def _parts(content: list[object] | WireObject, media: ResponseMedia) -> Iterator[ModelDelta]:
-    """Decode content in parts: text, thinking and images; other parts are not shown."""
+    """Decode content in parts: text, thinking and images. Other parts are not shown."""
     for part in content if isinstance(content, list) else [content]:
         if isinstance(part, str) and part:
             yield TextDelta(part)
@@ -364,7 +365,7 @@ def _parts(content: list[object] | WireObject, media: ResponseMedia) -> Iterator
 
 
 def _text_of(part: JsonObject) -> str:
-    """Return the text of a part under any known name, or the text of its inner parts."""
+    """Return the text of a part, under any of its known names, or the text of its inner parts."""
     for key in ("text", "thinking", "reasoning", "content", "refusal"):
         value = part.get(key)
         if isinstance(value, str):
@@ -379,7 +380,7 @@ def _text_of(part: JsonObject) -> str:
 
 
 def _usage(raw: WireObject) -> Iterator[UsageDelta]:
-    """Decode token counts under the names of several dialects; nothing if all are zero."""
+    """Decode token counts, using the names of several dialects; nothing if all counts are zero."""
     prompt = _nested(raw, "prompt_tokens_details", "input_tokens_details")
     completion = _nested(raw, "completion_tokens_details", "output_tokens_details")
     usage = Usage(

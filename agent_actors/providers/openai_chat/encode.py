@@ -1,13 +1,14 @@
 """Encode a request as the JSON body of a chat completion request.
 
 The encoder does not change the conversation. It translates each block into the wire format, or
-leaves out blocks without a wire format: thinking, and failed calls without a result. Fields that
-this endpoint wants back, and fields that a caller adds (`extra` of a block), are sent in the place
-where they came from: in the call for a call, otherwise in the message. Fields from another endpoint
-are left out (`domain/provenance.py`), because strict endpoints refuse unknown fields.
+leaves out blocks that have no wire format: thinking, and failed calls without a result. Fields that
+this endpoint wants back, and fields that a caller adds (`extra` of a block), are sent where they
+came from: in the call for a call, otherwise in the message. Fields from another endpoint are left
+out (`domain/provenance.py`), because strict endpoints refuse unknown fields.
 
 Arguments are sent as text that parses to exactly the call's input, because endpoints refuse
-anything else: the received text if it does, otherwise new text.
+anything else. The received text is used if it meets this condition; otherwise the input is encoded
+again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,10 +45,12 @@ from agent_actors.providers.openai_chat.reasoning_details import BOUND
 from agent_actors.providers.openai_chat.tool_call_ids import short_call_id
 
 _HEAVY: Final = b"media"
-"""Marks a message with images or files, which is encoded again for each request."""
+"""A placeholder for a message with images or files, which is encoded anew for each request."""
 
 _UNNAMED: Final = "unnamed"
-"""The sent name of an answered call without a name, because the protocol refuses an empty name."""
+"""The name sent for a call that has a result but no name, because the protocol refuses an empty
+name.
+"""
 
 
 def encode_request(
@@ -58,7 +61,8 @@ def encode_request(
     Args:
         request: The request.
         dialect: The requirements of the endpoint, and the fields that it refuses.
-        endpoint: The name of the endpoint. Fields that this endpoint wants back are sent.
+        endpoint: The name of the endpoint, which gets back the fields that it sent for this
+            purpose.
     """
     target = Origin(PROVIDER, endpoint, request.settings.model)
     if "tools" in dialect.refuses:
@@ -74,14 +78,14 @@ def encode_request(
         del body[refused]
     body.update(settings.extra_body)
     encoded = _encoded(body)
-    if "messages" in body:  # the caller's own, from `extra_body`
+    if "messages" in body:  # from the caller's `extra_body`
         return encoded
     head, end = encoded[:-1] + b',"messages":[', b"]}"
     messages = _messages(request, dialect, target)
     if not messages:
         return head + end
-    # The body is joined in one step: each copy of a long conversation costs more than the rest of
-    # the turn.
+    # The body is joined in one step, because each copy of a long conversation costs more than the
+    # rest of the turn.
     messages[0] = head + messages[0]
     messages[-1] += end
     return b",".join(messages)
@@ -118,14 +122,14 @@ def _tool_choice(choice: str | None) -> JsonValue:
 
 
 def _messages(request: ModelRequest, dialect: ChatDialect, target: Origin) -> list[bytes]:
-    """Return the encoded messages; each item has all wire messages of one message, joined."""
+    """Return the encoded messages; one item may contain several joined wire messages."""
 
     def encode(message: Message) -> bytes:
         if message.role == "assistant":
             sent = _assistant(message, answered, dialect, target)
         else:
             sent = _spoken(message, dialect)
-        return b",".join(_encoded(one) for one in sent)
+        return b",".join(_encoded(item) for item in sent)
 
     def encode_lean(message: Message) -> bytes:
         return _HEAVY if has_media(message) else encode(message)
@@ -154,11 +158,11 @@ def _with_media(
     encode: Callable[[Message], bytes],
     dialect: ChatDialect,
 ) -> Iterator[bytes]:
-    """Return all encoded messages; media from tools follows the results in a user message.
+    """Return all encoded messages; media from tool results follow the results in a user message.
 
     Args:
         messages: The conversation, and the cached bytes of each message if there are any.
-        encode: Encodes a response, whose images stay in place.
+        encode: Encodes a response; its images stay where they are.
         dialect: The requirements of the endpoint.
     """
     shown: list[JsonValue] = []

@@ -1,13 +1,14 @@
-"""Encode images and files, including those in tool results, in the format of this protocol.
+"""Encode images and files, including those in tool results, in this protocol's format.
 
-An image is an `image_url`, with a URL or data. A text file is included in the text between two
-marks, because few endpoints support the protocol's `file`, but every model reads text. Any other
-file is a `file`. Parts without a type here are sent as an `OpaqueBlock` of the provider `openai`.
+An image is sent as an `image_url`, with a URL or data. A text file is included in the text between
+two markers, because few endpoints support the protocol's `file`, but every model can read text. Any
+other file is sent as a `file`. Other types of parts can be sent as an `OpaqueBlock` of the provider
+`openai`.
 
-The protocol accepts only text from a tool. The message of the tool therefore names an image with
-`[image]`, and the images follow in a user message. This message comes after the results of all
+The protocol accepts only text from a tool. Therefore the tool message contains `[image]` in place
+of an image, and the images follow in a user message. This message comes after the results of all
 calls of one response, because endpoints refuse a message between the results. It is joined with the
-next user message, because some templates refuse two messages of one role.
+next user message, because some templates refuse two consecutive messages with the same role.
 
 The encoded bytes of a message with images are not cached between turns: `data:` URLs are already
 encoded, so inserting one costs no more than a copy, and a cache would keep each image in memory
@@ -34,7 +35,7 @@ from agent_actors.errors import MessageError
 
 Part: TypeAlias = TextBlock | ImageBlock | FileBlock | OpaqueBlock
 
-# Names of files without a name: OpenAI requires a name and uses its extension.
+# Names for files that have none: OpenAI requires a name and uses its extension.
 _NAME: Final = "file"
 _PDF_NAME: Final = "file.pdf"
 
@@ -76,7 +77,7 @@ def result_text(result: ToolResultBlock) -> str:
 
 
 def result_media(result: ToolResultBlock) -> list[JsonValue]:
-    """Return the parts of a result that are not text, for a user message, with a heading."""
+    """Return the parts of a result that are not text, with a heading, for a user message."""
     media = [block for block in _blocks(result) or () if _text_of(block) is None]
     if not media:
         return []
@@ -86,7 +87,7 @@ def result_media(result: ToolResultBlock) -> list[JsonValue]:
 
 
 def _blocks(result: ToolResultBlock) -> list[Part] | None:
-    """Return the content as blocks; None if it has anything else."""
+    """Return the content as blocks; None if it contains anything else."""
     if not isinstance(result.content, list) or not result.content:
         return None
     try:
@@ -99,7 +100,8 @@ def _blocks(result: ToolResultBlock) -> list[Part] | None:
 
 def _joined(blocks: Sequence[Part]) -> str:
     text = "".join(_label_of(block) if (t := _text_of(block)) is None else t for block in blocks)
-    # Blank lines separate a file from the text around it; remove them at the start and the end.
+    # Blank lines separate a file from the text around it; at the start and the end they are
+    # removed.
     return text.strip("\n") if any(isinstance(block, FileBlock) for block in blocks) else text
 
 

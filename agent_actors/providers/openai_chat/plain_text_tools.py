@@ -1,9 +1,9 @@
 """Convert a conversation with tool calls for an endpoint that accepts only text.
 
-Such an endpoint refuses a history with calls, for example of a session that began with another
-endpoint. Each call and each result is replaced by a description in text. Adjacent messages of one
-role are joined, because strict templates require alternating roles. A conversation without calls
-remains the same object, so that the cached encodings of its messages are reused.
+Such an endpoint refuses a history that contains calls, for example from a session that began with
+another endpoint. Each call and each result is replaced by a description in text. Adjacent messages
+with the same role are joined, because strict templates require alternating roles. A conversation
+without calls remains the same object, so that the cached encodings of its messages are reused.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ _BETWEEN: Final = "\n\n"
 
 
 def in_text_only(request: ModelRequest, target: Origin) -> ModelRequest:
-    """Return the request without tools, with its calls and results as text.
+    """Return the request without tools, and with its calls and results as text.
 
     Args:
         request: The request.
@@ -90,7 +90,7 @@ def _merged(messages: Iterable[Message]) -> list[Message]:
 
 
 def _spaced(blocks: Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
-    """Join adjacent texts with a blank line; the wire format has no separator between texts."""
+    """Join adjacent texts with a blank line, because the wire format does not separate texts."""
     spaced: list[ContentBlock] = []
     for block in blocks:
         before = spaced[-1] if spaced else None

@@ -2,13 +2,14 @@
 
 OpenRouter and gateways with the same format send thinking as a list of details: text with a
 signature, a summary, or encrypted data. Between tool calls, some models refuse a conversation
-without these details. The details must be sent back as they were generated, in the same order.
+without these details. The details must be sent back exactly as they were generated and in the same
+order.
 
 A stream splits a detail into fragments of the same type and index. The texts of the fragments are
-joined. The signature often arrives in a last fragment without text. Other fields are set by the
-fragment that has them. These fragments begin another detail: with another id, or with more text
-after a signature. Encrypted data and details of unknown types are never joined, because each
-fragment is complete.
+joined. The signature often arrives in a final fragment without text. Other fields are taken from
+the fragment that contains them. A fragment begins another detail if it has a different id, or if it
+has more text after a signature. Encrypted data and details of unknown types are never joined,
+because each of their fragments is complete.
 
 Source: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens
 """
@@ -20,13 +21,13 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.protocol.response.text import mend_object
 
 FIELD: Final = "reasoning_details"
-"""The field of a message."""
+"""The name of the field in a message."""
 
 BOUND: Final = frozenset({FIELD})
 """Fields of a message that only the endpoint that sent them understands."""
 
 _TEXT_OF: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
-"""The field with the text, by type of detail."""
+"""The field that contains the text, by type of detail."""
 
 
 class _Detail:
@@ -60,7 +61,7 @@ class _Detail:
                 self.fields[key] = value
 
     def whole(self) -> JsonObject:
-        """Return the detail with all its text."""
+        """Return the detail with all of its text."""
         text: JsonObject = {self.text_key: "".join(self.pieces)} if self.pieces else {}
         return {**self.fields, **text}
 
@@ -77,11 +78,11 @@ class ReasoningDetails:
 
     @property
     def size(self) -> int:
-        """The number of characters of texts so far."""
+        """The number of characters in all texts so far."""
         return sum(len(piece) for detail in self._details for piece in detail.pieces)
 
     def add(self, fragments: Iterable[object], *, whole: bool) -> str:
-        """Add the details of a chunk, or of a complete message.
+        """Add the details from a chunk or from a complete message.
 
         Args:
             fragments: The list; items that are not objects are ignored.
@@ -97,7 +98,7 @@ class ReasoningDetails:
 
     def whole(self) -> list[JsonValue]:
         """Return the complete details, in the order in which they began."""
-        return [dict(found) for one in self._details if (found := mend_object(one.whole()))]
+        return [dict(found) for item in self._details if (found := mend_object(item.whole()))]
 
     def _take(self, fragment: JsonObject, *, whole: bool) -> str:
         kind = str(fragment.get("type"))

@@ -1,10 +1,10 @@
 """Parse the body of a 2xx response into the response of the model.
 
-The parser runs the steps SSE → chunks → assembly for one response, without I/O. It receives bytes
-and returns the deltas to show. At the end it returns the response, or raises the reason why there
-is none.
+The parser performs the steps SSE → chunks → assembly for one response, without I/O. It receives
+bytes and returns the deltas to show. At the end it returns the response, or raises the reason why
+there is none.
 
-`providers/response_body.py` detects the kind of body. In addition to the standard's fields of an
+`providers/response_body.py` detects the kind of body. In addition to the standard fields of an
 event stream, the parser reads lines of the form `error: {…}`, with which some servers report a
 failure inside a stream.
 
@@ -12,12 +12,13 @@ A failure that is reported inside an event stream ends the stream. The content b
 still shown, and `finish` raises the failure. Observers therefore lose nothing that was read.
 
 A stream should end with `[DONE]`. Some endpoints do not send it and keep the connection open. In
-that case the parser derives the end from other signs. A chunk with only token counts after a finish
-reason is the last chunk of the protocol. After a finish reason alone, the parser calls
-`on_end_marked`, and the network reader waits only a short time for more. If the endpoint continues
-after its finish reason, the finish reason is not reliable, and the parser waits for the end as for
-any other endpoint. Some endpoints mark no end at all. A body that ends without an end mark is
-therefore a response if any part of it is complete, with the finish reason `unmarked`.
+that case the parser derives the end from other signs. A chunk after the finish reason that contains
+only token counts is the last chunk of the protocol. After a finish reason alone, the parser calls
+`on_end_marked`, and the network reader waits for more only for a short time. If the endpoint
+continues after its finish reason, that finish reason is not reliable, and the parser waits for the
+end as it does for other endpoints. Some endpoints do not mark the end at all. A body that ends
+without an end mark is therefore a response if any part of it is complete; its finish reason is
+`unmarked`.
 """
 
 from collections.abc import Callable, Sequence
@@ -78,8 +79,8 @@ class ChatResponseParser:
         dialect: The peculiarities of the endpoint.
         limits: The limits of an event stream.
         redact: Removes credentials from notices.
-        on_end_marked: Called with True when the finish reason arrived but the end of the stream did
-            not; called with False if more content follows the finish reason.
+        on_end_marked: Called with True when the finish reason has arrived but the end of the stream
+            has not; called with False if more content follows the finish reason.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class ChatResponseParser:
 
     @property
     def done(self) -> bool:
-        """True once the stream reported its end."""
+        """True once the stream has reported its end."""
         return self._done
 
     @property
@@ -120,7 +121,7 @@ class ChatResponseParser:
         return self._assembler.size + self._chunks.details.size + self._chunks.media.size
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
-        """Parse the data of one read; return the deltas to show.
+        """Parse the data from one read; return the deltas to show.
 
         Raises:
             ProviderProtocolError: The body is not a response of a model.
@@ -153,8 +154,8 @@ class ChatResponseParser:
         if kind in {"page", "binary"} or (kind == "document" and not self._document(shown)):
             raise self._body.no_answer()
         if self._streams and not self._done:
-            # Include the last event, which the standard would drop: some streams end without a
-            # blank line.
+            # Include the last event, which the standard would discard, because some streams end
+            # without a blank line.
             try:
                 self._events(b"\n\n", shown)
             except ProviderError as error:
@@ -166,7 +167,7 @@ class ChatResponseParser:
 
     @property
     def _ended(self) -> bool:
-        """True if the endpoint reported the end of the response in any way."""
+        """True if the endpoint has reported the end of the response in any way."""
         end_marked = self._done or self._assembler.finish_hint is not None
         return end_marked or self._body.kind == "document"
 
@@ -213,16 +214,16 @@ class ChatResponseParser:
         return attrs.evolve(answer, blocks=(*answer.blocks, *images)) if images else answer
 
     def _with_details(self, answer: ModelCompleted) -> ModelCompleted:
-        """Return the response with the details of its thinking, in the first thinking block.
+        """Return the response with its reasoning details in the first thinking block.
 
-        Incomplete details would be refused, so they are left out if anything may be lost.
+        Endpoints would refuse incomplete details, so they are left out if any of them may be lost.
         """
         details = self._chunks.details.whole()
         if not details or answer.damaged_lines or answer.finish_reason == "unmarked":
             return answer
         blocks = list(answer.blocks)
         at = next((n for n, b in enumerate(blocks) if isinstance(b, ThinkingBlock)), None)
-        if at is None:  # the details have no text, for example because they are encrypted
+        if at is None:  # the details contain no text, for example because they are encrypted
             at = 0
             blocks.insert(at, ThinkingBlock(""))
         first = blocks[at]
@@ -235,7 +236,8 @@ class ChatResponseParser:
         self._done = True
 
     def _events(self, data: bytes, shown: list[ModelDelta]) -> None:
-        # The order of an error line and of events must not depend on the boundaries of reads.
+        # The order of an error line and events must not depend on how the stream was split into
+        # reads.
         parts = data.splitlines(keepends=True) if _ERROR_FIELD in data else (data,)
         for part in parts:
             if not self._done:
@@ -254,7 +256,7 @@ class ChatResponseParser:
             self._raise_told(end_marked)
 
     def _plain_events(self, lines: Sequence[bytes], shown: list[ModelDelta]) -> None:
-        """Process events that have only data; none of these lines is an error line."""
+        """Process events that contain only data. None of these lines is an error line."""
         if self._fields.pending or self._sse.unfinished:
             self._fields.begin(bytes(self._sse.unfinished))
         chunks, assembler = self._chunks, self._assembler
@@ -306,7 +308,7 @@ class ChatResponseParser:
         return deltas
 
     def _look_for_end(self, deltas: Sequence[ModelDelta]) -> None:
-        """Handle a finish reason that arrived with this chunk or before it."""
+        """Handle a finish reason that has arrived in this chunk or earlier."""
         if self._end_marked == "no":
             self._end_marked = "yes"
             if self._on_end_marked is not None:
@@ -344,13 +346,13 @@ def _text_calls(request: ModelRequest, dialect: ChatDialect) -> TextCalls | None
 
 
 class _ErrorFields:
-    """Finds lines that begin with `error:` in a stream, however the stream is split into reads."""
+    """Finds the lines of a stream that begin with `error:`, even if a read splits a line."""
 
     __slots__ = ("_line", "_skipping", "pending")
 
     def __init__(self) -> None:
-        self.pending: bool = False  # in the middle of a line
-        # The incomplete line, as long as it may be an error line.
+        self.pending: bool = False  # the last read ended in the middle of a line
+        # The incomplete line, kept while it may be an error line.
         self._line = b""
         self._skipping = False
 

@@ -1,7 +1,7 @@
-"""Images and audio in a response of chat completions.
+"""Images and audio in a chat completion response.
 
-An image becomes an `ImageBlock`. There is no block for audio: its transcript is shown as text, and
-a notice says that the sound is not kept.
+An image becomes an `ImageBlock`. There is no block for audio: the transcript is shown as text, and
+a notice says that the audio is not kept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,8 +20,8 @@ class ResponseMedia:
     """The images and the audio of one response.
 
     Attributes:
-        images: The images, in order, each once.
-        has_audio: True once audio arrived.
+        images: The images, in order, without duplicates.
+        has_audio: True once audio has arrived.
     """
 
     __slots__ = ("_sources", "has_audio", "images")
@@ -37,7 +37,7 @@ class ResponseMedia:
         return sum(map(len, self._sources))
 
     def add_images(self, parts: Iterable[object]) -> Iterator[ModelDelta]:
-        """Add images; return the deltas to show: progress, or a notice of an invalid image."""
+        """Add images; return the deltas to show: progress, or a notice about an invalid image."""
         for part in parts:
             url = _url_of(part)
             if not url or url in self._sources:
@@ -46,7 +46,7 @@ class ResponseMedia:
             try:
                 self.images.append(ImageBlock.from_url(url))
             except MediaError as error:
-                yield NoticeDelta(f"an image of the response is invalid and was dropped: {error}")
+                yield NoticeDelta(f"an image in the response is invalid and was dropped: {error}")
             else:
                 yield ProgressDelta()
 
@@ -63,12 +63,12 @@ class ResponseMedia:
 
 
 def is_image(part: JsonObject) -> bool:
-    """Return whether a part of the content is an image."""
+    """Return whether a content part is an image."""
     return part.get("type") in {"image_url", "image"} or "image_url" in part
 
 
 def _url_of(part: object) -> str:
-    """Return the URL of an image: `{"image_url": {"url": …}}`, or a shorter form of that."""
+    """Return the URL of an image: `{"image_url": {"url": …}}`, or a shorter form of it."""
     found = cast(JsonValue, part)
     for key in ("image_url", "url"):
         if isinstance(found, dict):

@@ -1,15 +1,15 @@
-"""Request a response that matches a schema; the dialect selects one of three ways.
+"""Request a response that matches a schema, in one of three ways that the dialect selects.
 
 - `json_schema`: the endpoint receives the schema (`response_format`) and enforces it. If the schema
   has a strict form, that form is sent with `strict` set to true. Otherwise the schema is sent
   unchanged, with `strict` set to false.
-- `json_object`: the endpoint only guarantees JSON. The schema is added after the system prompt,
+- `json_object`: the endpoint guarantees only JSON. The schema is added after the system prompt,
   where such endpoints also require the word JSON.
-- `tool`: the schema becomes the schema of a tool that the model must call; see
+- `tool`: the schema becomes the input schema of a tool that the model must call; see
   `providers/output_tool.py`.
 
-No guarantee of an endpoint is relied on: the caller validates the output. A caller's own
-`response_format` in `extra_body` takes precedence.
+These guarantees are not relied on: the caller validates the output. A `response_format` that the
+caller passes in `extra_body` takes precedence.
 """
 
 import json
@@ -25,7 +25,7 @@ from agent_actors.providers.output_tool import OutputTool
 
 @attrs.frozen(eq=False)
 class Asked:
-    """A request as it is sent, and the processing of its response.
+    """A request as it is sent, and how to process its response.
 
     Attributes:
         request: The request.
@@ -38,12 +38,12 @@ class Asked:
     tool: OutputTool | None = None
 
     def answer(self, answer: ModelCompleted) -> ModelCompleted:
-        """Return the response for the caller, with the call of the output tool as text."""
+        """Return the response for the caller, with the output tool's call as text."""
         return answer if self.tool is None else self.tool.answer(answer)
 
 
 def ask_for_output(request: ModelRequest, sink: ModelSink, dialect: ChatDialect) -> Asked:
-    """Add the schema of the requested output in the form that the endpoint supports."""
+    """Add the schema of the requested output in the way that the endpoint supports."""
     output = request.output
     if output is None:
         return Asked(request, sink)
@@ -76,6 +76,6 @@ def _json_schema(output: OutputSchema) -> JsonValue:
 
 def _in_words(output: OutputSchema) -> str:
     return (
-        "The final answer is one JSON object and nothing else. It has to fit this JSON Schema:\n"
+        "The final answer is one JSON object and nothing else. It must match this JSON Schema:\n"
         + json.dumps(output.schema, ensure_ascii=False)
     )

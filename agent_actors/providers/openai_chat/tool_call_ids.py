@@ -1,8 +1,8 @@
 """Call ids for endpoints whose template accepts only nine letters and digits, such as Mistral's.
 
-An id of this form is sent unchanged. Any other id becomes nine characters that depend only on the
-id, so that a call and its result match, in every request and in every process. Responses never
-contain these ids, because the endpoint creates its own ids for its calls.
+An id of this form is sent unchanged. Any other id is converted to nine characters that depend only
+on the id, so that a call and its result match in every request and in every process. Responses
+never contain the converted ids, because the endpoint creates its own ids for its calls.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ _LENGTH: Final = 9
 
 
 def short_call_id(call_id: str) -> str:
-    """Return the id as nine letters and digits; two different ids collide once in 10^16."""
+    """Return the id as nine letters and digits. Two ids collide with a probability of 10^-16."""
     if len(call_id) == _LENGTH and call_id.isascii() and call_id.isalnum():
         return call_id
     digest = hashlib.blake2b(call_id.encode("utf-8", "replace"), digest_size=8).digest()

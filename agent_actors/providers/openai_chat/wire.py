@@ -1,9 +1,8 @@
 """The chunks of a chat completion in their wire format.
 
-`read_chunks` parses one data line into `Chunk` values.
-The fast path applies if every field has the type that OpenAI documents, which is almost always the
-case. Otherwise the fields are parsed one by one, so that only the invalid fields are lost. `decode`
-interprets the fields.
+`read_chunks` parses one data line into `Chunk` values. The fast path works if every field has the
+type that OpenAI documents, which is almost always the case. Otherwise the fields are parsed one by
+one, so that only the invalid fields are lost. `decode` interprets the fields.
 """
 
 import json
@@ -15,9 +14,9 @@ import msgspec
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
 from agent_actors.providers.wire_json import NotJsonError, read_json
 
-# A JSON object in these types: msgspec cannot decode a recursive type.
+# A JSON object. Its type is not recursive, because msgspec cannot decode a recursive type.
 WireObject: TypeAlias = dict[str, object]
-# Text. Some endpoints send parts, or a single part.
+# Text. Some endpoints send a list of parts, or a single part.
 Content: TypeAlias = str | list[object] | WireObject | None
 
 
@@ -38,7 +37,7 @@ class ToolCall(msgspec.Struct):
 
 
 class Delta(msgspec.Struct):
-    """The addition of a choice; a complete message has the same fields."""
+    """The `delta` of a choice. A complete message has the same fields."""
 
     content: Content = None
     reasoning_content: Content = None
@@ -53,7 +52,7 @@ class Delta(msgspec.Struct):
 
 
 class Choice(msgspec.Struct):
-    """A choice. All choices of a chunk belong to the same response here."""
+    """A choice. All choices of a chunk are treated as parts of the same response."""
 
     delta: Delta | None = None
     message: Delta | None = None
@@ -70,17 +69,17 @@ class Chunk(msgspec.Struct):
     model: str | None = None
     choices: list[Choice] | None = None
     usage: WireObject | None = None
-    # Groq's own fields: token counts, and the reason why it stopped a stream early.
+    # Groq's own fields: token counts, and the reason why Groq stopped a stream early.
     x_groq: WireObject | None = None
-    # If the endpoint failed, any of these fields may be the only one.
+    # If the endpoint failed, any of these fields may be the only field of the chunk.
     error: object = None
     message: object = None
     detail: object = None
 
 
-# The types of almost every chunk: one choice that adds text or thinking, and nothing else. All
+# The types for almost every chunk: one choice that adds text or thinking, and nothing else. All
 # other fields must be empty. If another field has content, decoding fails, and the chunk is parsed
-# as any other chunk. The decoder therefore need not check these fields.
+# in the general way. The decoder therefore need not check these fields.
 _No: TypeAlias = Literal[""] | None
 _NoItems: TypeAlias = Annotated[list[object], msgspec.Meta(max_length=0)] | None
 
@@ -100,7 +99,7 @@ class _PlainText(msgspec.Struct, gc=False):
 
 class _PlainThought(msgspec.Struct, gc=False):
     text: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="reasoning_content")
-    reasoning: str | None = None  # the same thinking under its other name
+    reasoning: str | None = None  # the same thinking under a different name
     content: _No = None
     refusal: _No = None
     reasoning_details: _NoItems = None
@@ -163,10 +162,10 @@ SAYS_NOTHING: Final[tuple[object, ...]] = (None, False, "", [], {})
 
 
 def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
-    """Return the texts that the first lines add to this field, up to the first other line.
+    """Return the texts that the first lines add to this field, until a line does anything else.
 
-    The texts contain no surrogates: a line with a surrogate, or with invalid UTF-8, counts as
-    another line.
+    The texts contain no surrogates: a line with a surrogate or with invalid UTF-8 also ends
+    the texts.
     """
     texts: list[str] = []
     decode = _PLAIN_DECODERS[field].decode
@@ -174,7 +173,7 @@ def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
         for line in lines:
             if nests_deeper(line, MAX_DOCUMENT_DEPTH):
                 break
-            # msgspec does not check the UTF-8 of fields that it skips; the careful path does.
+            # msgspec does not check the UTF-8 of fields that it skips; the general parser does.
             if not line.isascii():
                 line.decode()
             texts.append(decode(line).choices[0].delta.text)
@@ -270,10 +269,10 @@ class _ByHand:
 
     def _tool_call(self, raw: WireObject) -> ToolCall:
         function = self._object(raw, "function")
-        # Some endpoints send the fields of the function alongside `function`, or in its place.
+        # Some endpoints send the fields of the function alongside `function`, or instead of it.
         call_id = self._text(raw, "id")
         return ToolCall(
-            # The id identifies the call, so an unreadable index is no loss.
+            # The id identifies the call, so nothing is lost if the index cannot be read.
             index=_number(raw, "index") if call_id else self._number(raw, "index"),
             id=call_id,
             function=self._function(raw if function is None else function),
@@ -286,7 +285,8 @@ class _ByHand:
             return Function(name, arguments)
         if isinstance(arguments, dict):
             return Function(name, cast(WireObject, arguments))
-        # Neither text nor an object: kept as text, which results in an error that shows it.
+        # The value is neither text nor an object. It is kept as text, so that the resulting error
+        # shows it.
         return Function(name, json.dumps(arguments))
 
     def _text(self, raw: WireObject, key: str) -> str | None:

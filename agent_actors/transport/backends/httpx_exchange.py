@@ -1,20 +1,21 @@
 """`ByteExchange` on stock httpx.
 
-This module owns connections. It applies only the deadline for connecting; its caller applies the
-other deadlines by cancelling.
+This module owns connections. It applies only the connect deadline; its caller applies all other
+deadlines by cancelling.
 
-httpcore's pool takes time quadratic in its open streams, and loses slots for good if a request is
-cancelled while it queues in the pool. Therefore no request ever queues: pools have no maximum, and
-each client serves at most `STREAMS_PER_CLIENT` exchanges at a time. A further exchange creates
-another client, which is cheap because all clients share one `SSLContext`. A client that becomes
-empty is closed if another empty one exists.
+The time that httpcore's pool needs is quadratic in the number of open streams, and the pool
+permanently loses a slot if a request is cancelled while it is queued. Therefore no request is ever
+queued: pools have no size limit, and each client serves at most `STREAMS_PER_CLIENT` exchanges at a
+time. When all clients are at this limit, the next exchange creates another client, which is cheap
+because all clients share one `SSLContext`. When a client becomes unused, it is closed if another
+unused client exists.
 
-A response is read from one iterator that always runs to its end: by reading on, by closing the
-connection, or by cancelling the read. The garbage collector would close a suspended iterator some
-time later, in another task.
+A response is read from one iterator, which is always exhausted: by reading to the end, by closing
+the connection, or by cancelling the read. Otherwise the garbage collector would close the suspended
+iterator later, in another task.
 
-Proxies come from the environment (`HTTP_PROXY`, `NO_PROXY` …), as is httpx's default; pass your own
-client to change this. Redirects are not followed: a 3xx response is fed to the sink as it is.
+Proxies come from the environment (`HTTP_PROXY`, `NO_PROXY` …), which is httpx's default; pass your
+own client to change this. Redirects are not followed: a 3xx response is fed to the sink unchanged.
 """
 
 import contextlib
@@ -43,15 +44,17 @@ from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_KEEPALI
 from agent_actors.transport.tls import verifying_context
 
 STREAMS_PER_CLIENT: Final = 64
-"""Exchanges. Measured: the CPU time per request of one pool triples from here to a thousand
-streams.
+"""The number of exchanges. In measurements, the CPU time per request of a single pool triples
+between this number of streams and a thousand.
 """
 
 _CLOSE_SECONDS: Final = 5.0
-"""Closing a socket does not wait; this only limits work that runs while cancellation is shielded.
+"""Closing a socket does not block. This timeout only limits work that is shielded from
+cancellation.
 """
 
-# The phrases that httpx uses when the peer has left. Its other protocol errors are malformed HTTP.
+# The phrases that httpx uses when the peer has disconnected. Its other protocol errors mean
+# malformed HTTP.
 _WENT_AWAY: Final = ("disconnected", "closed connection")
 
 
@@ -68,12 +71,12 @@ class HttpxExchange:
     """`ByteExchange` on httpx.
 
     Args:
-        client: The caller's own client, used for everything and never closed here. Its pool limits,
-            proxies, certificates and event hooks apply; its timeouts do not.
+        client: The caller's own client. All requests use it, and this class never closes it. Its
+            pool limits, proxies, certificates and event hooks apply; its timeouts do not.
         transport: A transport to use instead of the network, for example `httpx.MockTransport`. It
-            is
-            closed with this exchange.
-        connect_timeout: Seconds to connect, including TLS; `math.inf` for no limit.
+            is closed with this exchange.
+        connect_timeout: The time limit for connecting, including TLS, in seconds; `math.inf` for no
+            limit.
 
     Raises:
         ConfigError: Both `client` and `transport` were given.
@@ -106,13 +109,13 @@ class HttpxExchange:
         return {} if self._single is None else dict(self._single.headers)
 
     def statistics(self) -> ExchangeStatistics:
-        """Return a snapshot."""
+        """Return a snapshot of the connection statistics."""
         return ExchangeStatistics(live=self._live, begun=self._begun)
 
     async def aclose(self) -> None:
-        """Close every connection, including those in use. Idempotent.
+        """Close all connections, including those in use. Idempotent.
 
-        Cancellation: all connections are closed nevertheless.
+        Cancellation: all connections are still closed.
         """
         self._closed = True
         shards, self._shards = self._shards, []
@@ -127,10 +130,11 @@ class HttpxExchange:
         """Send the request and feed its response to `sink` until it ends or `sink.done` is true.
 
         Raises:
-            ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
-            ProviderDeadlineError: No connection could be made within `connect_timeout`.
-            ProviderProtocolError: The data is not HTTP.
-            ConfigError: The certificates that the environment names cannot be read.
+            ProviderConnectError: The connection could not be made or was lost, or this exchange is
+                closed.
+            ProviderDeadlineError: The connection was not made within `connect_timeout`.
+            ProviderProtocolError: The received data is not HTTP.
+            ConfigError: The certificates named in the environment cannot be read.
 
         Cancellation: closes the connection at once.
         """
@@ -156,13 +160,13 @@ class HttpxExchange:
             if not shard.live and any(
                 not other.live and other is not shard for other in self._shards
             ):
-                await self._drop(shard)  # noqa: ASYNC102 - shielded and bounded there
+                await self._drop(shard)  # noqa: ASYNC102 - shielded, with a time limit of its own
 
     def _shard_for(self, *, secure: bool) -> _Shard:
         for shard in self._shards:
             if shard.secure == secure and shard.live < STREAMS_PER_CLIENT:
                 return shard
-        # Plain HTTP does not use its context, so do not read certificates for it.
+        # Plain HTTP does not use the SSL context, so no certificates are read for it.
         context = verifying_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         limits = httpx.Limits(
             max_connections=None, max_keepalive_connections=None, keepalive_expiry=DEFAULT_KEEPALIVE
@@ -187,7 +191,7 @@ class HttpxExchange:
                 timeout=self._timeout,
                 extensions={"trace": connecting.trace},
             )
-            if request.body:  # without a body, httpx sends no length either
+            if request.body:  # without a body, httpx does not send a length either
                 sent.stream = _Body(request.body)
             response = await client.send(sent, stream=True, follow_redirects=False)
             try:
@@ -198,7 +202,7 @@ class HttpxExchange:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, BadContent) as error:
             raise self._translated(error, request.url) from root_of(error)
         finally:
-            await connecting.close()  # noqa: ASYNC102 - shielded and bounded there
+            await connecting.close()  # noqa: ASYNC102 - shielded, with a time limit of its own
 
     def _translated(self, error: Exception, url: str) -> ProviderError:
         url = public_url(url)
@@ -225,16 +229,17 @@ class HttpxExchange:
 
 
 def client_headers(exchange: ByteExchange | None) -> Mapping[str, str]:
-    """Return the headers that a caller's own client adds to each request; empty without one."""
+    """Return the headers that a caller's own client adds to each request, if there is one."""
     if isinstance(exchange, HttpxExchange):
         return exchange.client_headers
     return {}
 
 
 class _Body(httpx.AsyncByteStream):
-    """The content of a request, as one chunk.
+    """The content of a request, as a single chunk.
 
-    httpx's own class is an async generator, which a cancel during sending would leave suspended.
+    httpx's own class is an async generator. If sending were cancelled, that generator would stay
+    suspended.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -258,13 +263,13 @@ class _Pieces:
 
 
 class _Connecting:
-    """Closes a connection whose TLS handshake was cancelled. httpcore leaves that to chance."""
+    """Closes the connection if its TLS handshake is cancelled; httpcore may leave it open."""
 
     def __init__(self) -> None:
         self._stream: httpcore.AsyncNetworkStream | None = None
 
     async def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """Receive the steps of httpcore (its extension "trace")."""
+        """Receive the events of httpcore's `trace` extension."""
         if event == "connection.connect_tcp.complete":
             stream = info["return_value"]
             assert isinstance(stream, httpcore.AsyncNetworkStream)
@@ -273,14 +278,14 @@ class _Connecting:
             self._stream = None
 
     async def close(self) -> None:
-        """Close a socket that was connected and then not handed on. Idempotent."""
+        """Close the socket if it was connected but not handed to a connection. Idempotent."""
         if self._stream is not None:
             with trio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await self._stream.aclose()
 
 
 async def _feed(response: httpx.Response, sink: ByteSink) -> None:
-    """Feed the response to the sink, and read a little further when the sink is done."""
+    """Feed the response to the sink. When the sink is done, drain the rest of the body."""
     if response.is_stream_consumed:  # a caller's transport or event hook has already read it
         sink.start(response.status_code, dict(response.headers.items()))
         sink.feed(response.content)
@@ -305,7 +310,7 @@ async def _feed(response: httpx.Response, sink: ByteSink) -> None:
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    """Read to the end of the body if it is near, because only then can the connection be reused."""
+    """Read the rest of the body if it is short; otherwise the connection cannot be reused."""
     room = DRAIN_BYTES
     with trio.move_on_after(DRAIN_SECONDS):
         try:
@@ -319,7 +324,7 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
 
 
 async def _abandon(chunks: AsyncIterator[bytes]) -> None:
-    """End the iterator by cancelling its next read, which closes the connection."""
+    """Exhaust the iterator by cancelling its next read, which closes the connection."""
     with trio.CancelScope(shield=True) as scope:
         scope.cancel()
         with contextlib.suppress(httpx.HTTPError, httpx.StreamError):

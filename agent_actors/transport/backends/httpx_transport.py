@@ -1,9 +1,9 @@
 """The native engine as an `httpx.AsyncBaseTransport`.
 
-This module translates httpx's requests, responses, timeouts and errors. A user's own
-`httpx.AsyncClient`, with its auth, event hooks, cookies and redirects, gains the speed of the
-engine. The response is buffered between the reactor and its reader, up to 64 KiB. If the reader is
-slower, the socket is not read.
+This module translates httpx's requests, responses, timeouts and errors. With it, a user's own
+`httpx.AsyncClient` keeps its auth, event hooks, cookies and redirects, and gains the speed of the
+engine. The response is buffered between the reactor and its reader, up to 64 KiB. While the buffer
+is full, the socket is not read.
 
 Proxies and HTTP/2 are not supported; httpx's own transport supports them.
 """
@@ -36,10 +36,12 @@ from agent_actors.transport.request import WireRequest, build_request, target_of
 from agent_actors.transport.response import MAX_BODY, MAX_HEAD, ResponseHead
 
 _BUFFER: Final = 64 * 1024
-"""Bytes of a response that may wait for the reader."""
+"""The number of response bytes that may be buffered for the reader."""
 
 _CLOSE_SECONDS: Final = 1.0
-"""Seconds that the generator of a body may take to finish if the rest of the body is not needed."""
+"""The time, in seconds, that the generator of a body gets to finish if the rest of the body is not
+needed.
+"""
 
 _TRANSLATION: Final[Mapping[type[Exception], type[httpx.TransportError]]] = {
     BadRequest: httpx.LocalProtocolError,
@@ -57,18 +59,19 @@ _LAST_CHUNK: Final = b"0\r\n\r\n"
 class EngineTransport(httpx.AsyncBaseTransport):
     """An httpx transport on the native engine.
 
-    All of httpx's timeouts apply. A request is repeated if an idle connection turned out to be
-    dead:
-    always if no byte could be sent, and once for idempotent methods (RFC 9110) if no response
-    began.
+    All of httpx's timeouts apply. If a reused idle connection turns out to be dead, the request is
+    sent again: always if no byte had been sent, and otherwise once, if the method is idempotent
+    (RFC 9110) and no response had begun.
 
     Args:
-        max_connections: Concurrent requests to one origin; further requests wait in a queue.
-        keepalive: Seconds for which an idle connection is kept.
+        max_connections: The maximum number of concurrent requests to one origin; further requests
+            wait in a queue.
+        keepalive: The time, in seconds, for which an idle connection is kept open.
         ssl_context: The trusted certificates; by default those that httpx trusts, in one context
             for the process.
-        max_head: Bytes of a response's head, and of consecutive framing without content.
-        max_body: Bytes of a response's body.
+        max_head: The maximum size of the response headers, and of consecutive framing without
+            content, in bytes.
+        max_body: The maximum size of a response body, in bytes.
 
     Example:
         ```python
@@ -86,15 +89,16 @@ class EngineTransport(httpx.AsyncBaseTransport):
         max_head: int = MAX_HEAD,
         max_body: int = MAX_BODY,
     ) -> None:
-        # The connect timeout comes with each request.
+        # Each request has its own connect timeout.
         pool = PoolLimits(math.inf, max_connections, keepalive, ssl_context)
         self._engine = Engine(EngineLimits(pool, max_head, max_body))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request and return when the head of its response has arrived.
+        """Send the request and return once the response headers have arrived.
 
         Raises:
-            httpx.TransportError: As httpx's own transport does.
+            httpx.TransportError: The request failed; the exceptions are those of httpx's own
+                transport.
 
         Cancellation: closes the connection at once.
         """
@@ -115,18 +119,18 @@ class EngineTransport(httpx.AsyncBaseTransport):
             raise _translated(fault, request) from root_of(fault)
 
     def statistics(self) -> ConnectionStatistics:
-        """Return a snapshot of the connections."""
+        """Return a snapshot of the connection statistics."""
         return connection_statistics(self._engine.counts, self._engine.waiting)
 
     async def aclose(self) -> None:
-        """Close every connection, including those in use. Idempotent.
+        """Close all connections, including those in use. Idempotent.
 
-        Cancellation: all connections are closed nevertheless.
+        Cancellation: all connections are still closed.
         """
         await self._engine.aclose()
 
     async def __aenter__(self) -> Self:
-        """Return this transport; nothing needs to start."""
+        """Return this transport; nothing has to be started."""
         return self
 
     async def __aexit__(
@@ -152,16 +156,19 @@ class EngineTransport(httpx.AsyncBaseTransport):
             repeatable = wire.idempotent and isinstance(content, bytes)
             if lost.answered or not passage.reused or not repeatable:
                 raise
-        # The first place was given up when no response could come any more.
+        # The first attempt gave up its place in the pool when it failed.
         passage = await self._admitted(wire, request, timeouts)
         return await self._answered(passage, wire, content, request, timeouts, fresh=True)
 
     async def _admitted(
         self, wire: WireRequest, request: httpx.Request, timeouts: Mapping[str, float]
     ) -> PooledRequest:
-        passage = await self._engine.admit(wire.origin, patience=timeouts.get("pool", math.inf))
+        patience = timeouts.get("pool", math.inf)
+        passage = await self._engine.admit(wire.origin, patience=patience)
         if passage is None:
-            raise httpx.PoolTimeout("no connection became free in time", request=request)
+            raise httpx.PoolTimeout(
+                f"no connection became free within {patience:g} s", request=request
+            )
         return passage
 
     async def _answered(
@@ -201,7 +208,7 @@ class EngineTransport(httpx.AsyncBaseTransport):
 
 
 class _Answer(httpx.AsyncByteStream):
-    """The listener of one request, and the stream of its response's body."""
+    """The listener for one request, and the stream of its response body."""
 
     def __init__(self, passage: PooledRequest, request: httpx.Request, read_timeout: float) -> None:
         self._passage = passage
@@ -218,10 +225,10 @@ class _Answer(httpx.AsyncByteStream):
     # --- called by the reader ---
 
     async def head(self) -> ResponseHead:
-        """Wait for the head.
+        """Wait for the response headers.
 
         Raises:
-            Exception: The reason why no head came.
+            Exception: The reason why no headers arrived.
         """
         while self._head is None:
             if self._failure is not None:
@@ -230,11 +237,11 @@ class _Answer(httpx.AsyncByteStream):
         return self._head
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Read the body, once."""
+        """Return this stream, which can be read only once."""
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the part of the body that has arrived since the last call; wait for it."""
+        """Return the data that has arrived since the last call; wait if there is none."""
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._pieces:
             if self._failure is not None:
@@ -286,23 +293,23 @@ class _Answer(httpx.AsyncByteStream):
         return False
 
     def on_head(self, head: ResponseHead) -> None:
-        """Receive the head of the final response."""
+        """Receive the status and headers of the final response."""
         self._head = head
         self._wake()
 
     def on_body(self, data: bytes) -> bool:
-        """Receive the body data of one read."""
+        """Receive the body data from one read."""
         self._pieces.append(data)
         self._size += len(data)
         self._wake()
         return self._size < _BUFFER
 
     def on_pause(self) -> None:
-        """Note that the buffer was full."""
+        """Record that the connection was paused because the buffer was full."""
         self._paused = True
 
     def on_end(self, failure: Exception | None) -> None:
-        """Note that the response has ended."""
+        """Record that the response has ended."""
         self._ended = True
         self._failure = failure
         self._passage.leave()
@@ -315,10 +322,10 @@ class _Answer(httpx.AsyncByteStream):
 
 
 def _content(request: httpx.Request) -> "bytes | _Upload":
-    """Return the body, framed as the head says: in one part if available, else as it is produced.
+    """Return the body, framed as the headers declare: as bytes if possible, else as a stream.
 
     Raises:
-        BadRequest: The head does not describe where the body ends.
+        BadRequest: The headers do not declare where the body ends.
     """
     coding = request.headers.get("transfer-encoding", "").lower()
     length = request.headers.get("content-length", "")
@@ -351,7 +358,9 @@ def _chunk(piece: bytes) -> bytes:
 
 
 class _Upload:
-    """A body that is sent as it is produced. Not a generator, which a cancel would leave suspended.
+    """A body that is sent while it is produced.
+
+    This class is not a generator, because a cancelled send would leave a generator suspended.
 
     Args:
         pieces: The chunks.
@@ -386,7 +395,7 @@ class _Upload:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Finish the generator of the chunks if it was left suspended."""
+        """Close the generator that produces the chunks if it was left suspended."""
         pieces: object = self._pieces
         if isinstance(pieces, AsyncGenerator):
             await cast("AsyncGenerator[bytes, None]", pieces).aclose()

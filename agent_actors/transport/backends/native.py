@@ -1,11 +1,11 @@
 """`ByteExchange` on the native engine, which the runtime uses by default.
 
 This module connects the engine's listener to the caller's sink and translates errors. The reactor
-calls the sink once for each read, in the reactor's task but in the context of the asking task. The
-asking task sleeps from sending the request to the end of the response. It wakes in between only to
-wait until a full sink accepts data again.
+calls the sink once per read. The call runs in the reactor's task, but in the context of the
+requesting task. The requesting task sleeps from the time the request is sent until the response
+ends. It wakes up in between only to wait until a full sink accepts data again.
 
-Redirects are not followed: a 3xx response is fed to the sink as it is. Proxies are not supported;
+Redirects are not followed: a 3xx response is fed to the sink unchanged. Proxies are not supported;
 `HttpxExchange` supports them.
 """
 
@@ -63,14 +63,16 @@ class HttpExchange:
     """`ByteExchange` on the native engine.
 
     Args:
-        connect_timeout: Seconds to connect, including name resolution and TLS; `math.inf` for no
-            limit.
-        max_connections: Concurrent requests to one origin; further requests wait in a queue.
-        keepalive: Seconds for which an idle connection is kept.
+        connect_timeout: The time limit for connecting, including name resolution and TLS, in
+            seconds; `math.inf` for no limit.
+        max_connections: The maximum number of concurrent requests to one origin; further requests
+            wait in a queue.
+        keepalive: The time, in seconds, for which an idle connection is kept open.
         ssl_context: The trusted certificates; by default those that httpx trusts, in one context
             for the process.
-        max_head: Bytes of a response's head, and of consecutive framing without content.
-        max_body: Bytes of a response's body.
+        max_head: The maximum size of the response headers, and of consecutive framing without
+            content, in bytes.
+        max_body: The maximum size of a response body, in bytes.
     """
 
     def __init__(
@@ -93,11 +95,12 @@ class HttpExchange:
         """Send the request and feed its response to `sink` until it ends or `sink.done` is true.
 
         Raises:
-            ProviderConnectError: No connection could be made, it broke, or this exchange is closed.
-            ProviderDeadlineError: No connection could be made within `connect_timeout`.
-            ProviderProtocolError: The data is not HTTP or exceeds a limit.
-            ConfigError: The certificates that the environment names cannot be read.
-            Exception: Any exception of the sink.
+            ProviderConnectError: The connection could not be made or was lost, or this exchange is
+                closed.
+            ProviderDeadlineError: The connection was not made within `connect_timeout`.
+            ProviderProtocolError: The received data is not HTTP or exceeds a limit.
+            ConfigError: The certificates named in the environment cannot be read.
+            Exception: Any exception raised by the sink.
 
         Cancellation: closes the connection at once.
         """
@@ -111,7 +114,7 @@ class HttpExchange:
             self._live -= 1
 
     def statistics(self) -> ExchangeStatistics:
-        """Return a snapshot."""
+        """Return a snapshot of the connection statistics."""
         return ExchangeStatistics(
             live=self._live,
             begun=self._begun,
@@ -119,9 +122,9 @@ class HttpExchange:
         )
 
     async def aclose(self) -> None:
-        """Close every connection, including those in use. Idempotent.
+        """Close all connections, including those in use. Idempotent.
 
-        Cancellation: all connections are closed nevertheless.
+        Cancellation: all connections are still closed.
         """
         await self._engine.aclose()
 
@@ -138,7 +141,7 @@ class HttpExchange:
 
 
 class _Answer:
-    """The listener of one exchange."""
+    """The listener for one exchange."""
 
     __slots__ = (
         "_context",
@@ -158,12 +161,14 @@ class _Answer:
         self._sink = sink
         self._passage = passage
         self._task = task
-        # The task sleeps while its context is in use: a context cannot be entered twice.
+        # The requesting task must sleep while its context is in use, because a context cannot be
+        # entered twice.
         self._context: Context = task.context
         self._sleeping = False
         self._paused = False
         self._failure: Exception | None = None
-        # Data that came with the head while the sink was already full; None once some data was fed.
+        # Data that arrived with the headers while the sink was already full; None once any data was
+        # fed.
         self._held: bytes | None = b""
         self._unpack: Unpacker | None = None
 
@@ -171,7 +176,7 @@ class _Answer:
         """Wait until the response has ended.
 
         Raises:
-            Exception: The reason for an early end.
+            Exception: The reason why the response ended early.
         """
         while self._paused or not self.ended:
             if self._paused:
@@ -197,13 +202,13 @@ class _Answer:
         return self._sink.done
 
     def on_head(self, head: ResponseHead) -> None:
-        """Receive the head of the final response."""
+        """Receive the status and headers of the final response."""
         headers = head.joined()
         self._unpack = unpacker(headers.get("content-encoding", ""))
         self._context.run(self._sink.start, head.status, headers)
 
     def on_body(self, data: bytes) -> bool | None:
-        """Receive the body data of one read."""
+        """Receive the body data from one read."""
         if self._unpack is not None:
             data = self._unpack.feed(data)
         if self._held is not None:
@@ -215,20 +220,21 @@ class _Answer:
         return self._context.run(self._sink.feed, data)
 
     def on_pause(self) -> None:
-        """Note that the sink was full."""
+        """Record that the connection was paused because the sink was full."""
         self._paused = True
         self._wake()
 
     def on_end(self, failure: Exception | None) -> None:
-        """Note that the response has ended."""
+        """Record that the response has ended."""
         self.ended = True
         self._failure = failure
-        # Done immediately: by the time this task runs, its connection may serve another request.
+        # Give up the place immediately: by the time this task runs, the connection may already
+        # serve another request.
         self._passage.leave()
         self._wake()
 
     def _go_on(self) -> None:
-        """Feed the withheld data in the asking task, and continue reading."""
+        """Feed the withheld data in the requesting task, and resume reading."""
         held, self._held = self._held, None
         if held:
             self._sink.feed(held)
@@ -279,7 +285,7 @@ def _wire_request(request: HttpRequest) -> WireRequest:
 
 
 def _headers(own: Mapping[str, str], length: int) -> Iterator[tuple[bytes, bytes]]:
-    # The length is known here only; a body with other framing is never sent.
+    # Only this function knows the length. Bodies with other framing are never sent.
     yield b"content-length", b"%d" % length
     coded = False
     for name, value in own.items():

@@ -1,4 +1,4 @@
-"""Choose the default exchange: the native engine, or httpx where a proxy is used."""
+"""Choose the default exchange: the native engine, or httpx if a proxy is used."""
 
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -19,10 +19,9 @@ def make_exchange(
 
     Args:
         url: The destination. If the environment names a proxy for it (`HTTP_PROXY`, `HTTPS_PROXY`
-            or
-            `ALL_PROXY`, and `NO_PROXY` does not exclude it), httpx connects to that proxy.
-        connect_timeout: Seconds to connect; `math.inf` for no limit.
-        max_connections: Concurrent requests; unlimited with a proxy.
+            or `ALL_PROXY`, and `NO_PROXY` does not exclude it), httpx connects to that proxy.
+        connect_timeout: The time limit for connecting, in seconds; `math.inf` for no limit.
+        max_connections: The maximum number of concurrent requests; with a proxy, there is no limit.
     """
     if uses_proxy(url):
         return HttpxExchange(connect_timeout=connect_timeout)

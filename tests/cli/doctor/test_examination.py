@@ -309,7 +309,7 @@ async def test_refusals_that_are_none_are_told_of() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (html(), "got a page"),
+        (html(), "got an HTML page"),
         (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key [redacted]"),
         (status(503), "HTTP 503"),
         (body(b'{"no": "completion"}'), "JSON that is not a chat completion"),

@@ -205,7 +205,7 @@ def test_invalid_arguments_become_error_with_text() -> None:
 def test_non_object_arguments_become_an_error() -> None:
     (block,) = finished(call("a", "f", "[1]"), STOP).blocks
     assert isinstance(block, ToolUseError)
-    assert block.error == "expected a JSON object of arguments, got an array"
+    assert block.error == "the arguments must be a JSON object, not an array"
 
 
 @pytest.mark.feature("OAS-066")
@@ -213,7 +213,7 @@ def test_non_object_arguments_become_an_error() -> None:
 def test_nameless_call_becomes_an_error(name: str) -> None:
     (block,) = finished(call("a", name, '{"x":1}'), STOP).blocks
     assert block == ToolUseError(
-        "the call names no tool: its function name is missing", '{"x":1}', "a"
+        "the call does not name a tool: its function name is missing", '{"x":1}', "a"
     )
 
 

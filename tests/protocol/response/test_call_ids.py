@@ -49,4 +49,6 @@ def test_unique_ids_keep_the_same_object() -> None:
 def test_nameless_call_becomes_an_error() -> None:
     answer = ModelCompleted((ToolUseBlock("", "", {"a": 1}, '{"a":1}', extra={"k": 1}),))
     (block,) = with_unique_ids(answer, turn=2).blocks
-    assert block == ToolUseError("the call names no tool", '{"a":1}', "call_2_0", extra={"k": 1})
+    assert block == ToolUseError(
+        "the call does not name a tool", '{"a":1}', "call_2_0", extra={"k": 1}
+    )

@@ -170,7 +170,7 @@ def test_quirk_25_invalid_call_never_runs(inside: str, name: str, *, lenient: bo
 def test_non_object_arguments_are_an_error() -> None:
     (block,) = blocks('<tool_call>{"name": "find", "arguments": [1]}</tool_call>')
     assert isinstance(block, ToolUseError)
-    assert "expected a JSON object" in block.error
+    assert "the arguments must be a JSON object" in block.error
 
 
 def test_broken_calls_in_a_row_stay_apart() -> None:

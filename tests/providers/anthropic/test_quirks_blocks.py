@@ -351,7 +351,7 @@ def test_orphan_arguments_are_a_visible_error() -> None:
     found = answer(begin(), *call_block("{}"), arguments('{"q": 1}', 5), *end("tool_use"))
     _, error = found.blocks
     assert isinstance(error, ToolUseError)
-    assert (error.raw_data, error.error) == ('{"q": 1}', "the call names no tool")
+    assert (error.raw_data, error.error) == ('{"q": 1}', "the call does not name a tool")
 
 
 def test_initial_arguments_are_shown_when_final() -> None:
@@ -403,7 +403,7 @@ def test_leaked_tokens_leave_the_name() -> None:
         start(2, {"type": "tool_use"}),
         *end("tool_use"),
     )
-    assert told(found.blocks) == [("a", "find", {}), ("b", "", "the call names no tool")]
+    assert told(found.blocks) == [("a", "find", {}), ("b", "", "the call does not name a tool")]
 
 
 def test_non_object_block_is_text() -> None:

@@ -192,7 +192,7 @@ def test_errors_may_have_any_shape(body: bytes, message: str, code: str) -> None
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<html><title>Log in</title>", r"got a page .*: Log in"),
+        (b"<html><title>Log in</title>", r"got an HTML page .*: Log in"),
         (b'{"detail": "no such path"}', r"JSON that is not a message .*: no such path"),
         (b"[]", "JSON that is not a message"),
         (b"{", "JSON that is not a message"),
@@ -202,7 +202,7 @@ def test_errors_may_have_any_shape(body: bytes, message: str, code: str) -> None
         (b"data: nonsense\n\ndata: [DONE]\n\n", r"1 data line\(s\) .* 'nonsense'"),
         (
             sse({"choices": [{"delta": {"content": "Hi"}}]}),
-            r"expected an event stream of a message, got an event stream of a chat completion",
+            r"expected an event stream of message events, but got an event stream of a chat",
         ),
     ],
 )
@@ -212,7 +212,7 @@ def test_what_is_no_answer_is_told(body: bytes, message: str) -> None:
 
 
 def test_bodies_without_bounds_are_refused() -> None:
-    with pytest.raises(ProviderProtocolError, match="a page"):
+    with pytest.raises(ProviderProtocolError, match="an HTML page"):
         read_all([b"<" + b"x" * 70_000, b"x"])
     with pytest.raises(ProviderProtocolError, match="longer than"):
         read_all([b"data: " + b"x" * (9 * 1024 * 1024)])

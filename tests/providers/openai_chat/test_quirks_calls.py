@@ -320,7 +320,7 @@ def test_odd_call_fields_are_tolerated(odd: dict[str, object]) -> None:
 
 def test_non_text_arguments_are_an_error() -> None:
     (found,) = made(answer(calls(entry(0, "a", "find", [1])), chunk({}, "stop")))
-    assert found == ("a", "find", "expected a JSON object of arguments, got an array")
+    assert found == ("a", "find", "the arguments must be a JSON object, not an array")
 
 
 @pytest.mark.parametrize(

@@ -206,14 +206,14 @@ def test_empty_document_is_empty_response() -> None:
 )
 def test_a_page_is_no_answer(body: bytes) -> None:
     message = protocol_error(body, "text/html")
-    assert message.endswith("got a page (content type 'text/html'): Log in")
+    assert message.endswith("got an HTML page (content type 'text/html'): Log in")
 
 
 def test_endless_page_is_read_in_part() -> None:
     reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     for _ in range(63):
         reader.feed(b"<" * 1024)
-    with pytest.raises(ProviderProtocolError, match="got a page"):
+    with pytest.raises(ProviderProtocolError, match="got an HTML page"):
         reader.feed(b"x" * 1024)
 
 

@@ -52,7 +52,7 @@ def test_invalid_image_is_reported() -> None:
     deltas, found = read_all([sse(text("Look"), chunk({"images": [image("data:,x")]}, "stop"))])
     assert found.blocks == (TextBlock("Look"),)
     [notice] = [delta.text for delta in deltas if isinstance(delta, NoticeDelta)]
-    assert notice.startswith("an image of the response is invalid and was dropped")
+    assert notice.startswith("an image in the response is invalid and was dropped")
 
 
 def test_transcript_of_audio_is_text() -> None:
