@@ -208,7 +208,7 @@ async def test_store_failure_is_reported(
     async with open_runtime(store=Broken()) as runtime:
         with pytest.raises(SessionStoreError, match="the store failed: OSError: no disk"):
             await runtime.sessions.info("s")
-        with pytest.raises(SessionStoreError, match="did not answer within 10 s"):
+        with pytest.raises(SessionStoreError, match="did not respond within 10 s"):
             await runtime.sessions.records("s")
 
 
