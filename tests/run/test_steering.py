@@ -225,7 +225,7 @@ async def test_unrecorded_input_fails_once(
     assert not runs.ends
     assert isinstance(runs.errors["one"], SessionStoreError)
     assert isinstance(runs.errors["two"], SessionStoreError)
-    assert "whether it is in the history is not known" in str(runs.errors["two"])
+    assert "it is unknown whether it is in the history" in str(runs.errors["two"])
     assert runs.errors["two"].__cause__ is runs.errors["one"]
 
 

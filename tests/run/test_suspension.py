@@ -89,7 +89,7 @@ async def test_other_runtime_resumes_from_log() -> None:
         RunSuspended,
     ]
     async with open_runtime(store=store) as runtime:
-        with pytest.raises(SessionSuspended, match=f"waits for answers to {question.id}"):
+        with pytest.raises(SessionSuspended, match=f"is waiting for answers to {question.id}"):
             await runtime.run("Hello?", options, session_id="s")
         result = await runtime.resume("s", {question.id: "y"}, options)
         assert (result.text, ran) == ("Done.", ["a"])
@@ -147,7 +147,7 @@ async def test_nothing_to_resume_is_an_error() -> None:
         with pytest.raises(SessionUnknown):
             await runtime.resume("new", {}, agent("Done."))
         await runtime.run("Hi.", agent("Hello."), session_id="other")
-        with pytest.raises(SessionSuspended, match="it waits for no answers"):
+        with pytest.raises(SessionSuspended, match="it is not waiting for answers"):
             await runtime.resume("other", {}, agent("Done."))
         options = suspending()
         (question,) = (await suspended(runtime, options)).questions
