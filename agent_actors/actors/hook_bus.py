@@ -104,10 +104,10 @@ def _check_observer(handler: object, types: tuple[object, ...], session_id: obje
         )
     if session_id is not None and not isinstance(session_id, str):
         raise ConfigError(f"session_id must be a str; got {session_id!r:.80}")
-    for one in types:
-        if not isinstance(one, type) or not issubclass(one, Event):
+    for event_type in types:
+        if not isinstance(event_type, type) or not issubclass(event_type, Event):
             raise ConfigError(
-                f"types must be event classes, for example ToolResult; got {one!r:.80}"
+                f"types must be event classes, for example ToolResult; got {event_type!r:.80}"
             )
 
 

@@ -234,8 +234,8 @@ def find_wait_cycle(wait: SessionWait) -> tuple[str, ...]:
         seen.add(holder)
         # Iterate over a copy, because a run in another thread may begin or end a wait in the
         # meantime.
-        below = (one for one in tuple(holder.waits) if one.blocks(holder))
-        paths += [(one, (*path, one.session_id)) for one in below]
+        below = (inner for inner in tuple(holder.waits) if inner.blocks(holder))
+        paths += [(inner, (*path, inner.session_id)) for inner in below]
     return ()
 
 

@@ -388,8 +388,8 @@ class SessionGate:
             session_id=session_id,
             run_id=entry.holder.run_id,
             reason=(
-                "waiting for it would deadlock, because each of these sessions is waiting for the "
-                f"next: {sessions}; use another session, or on_busy='interrupt'"
+                "waiting for the session would deadlock, because each of these sessions is waiting "
+                f"for the next: {sessions}; use another session, or on_busy='interrupt'"
             ),
         )
 

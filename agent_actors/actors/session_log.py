@@ -389,7 +389,7 @@ class SessionLog:
             raise
         except Exception as error:
             raise SessionStoreError(
-                f"it could not be deleted: {told(error)}", session_id=session_id
+                f"the session could not be deleted: {told(error)}", session_id=session_id
             ) from error
         if limit.cancelled_caught:
             raise SessionStoreError(

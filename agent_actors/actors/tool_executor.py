@@ -478,7 +478,8 @@ class ToolExecutor:
     async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:
         if self._abandonable.available_tokens < 1:
             return ToolOutput(
-                f"not run: {self._abandonable.borrowed_tokens} abandoned tools are still running",
+                f"the tool was not run, since {self._abandonable.borrowed_tokens} abandoned tools "
+                "are still running",
                 is_error=True,
             )
         return await trio.to_thread.run_sync(

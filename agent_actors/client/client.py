@@ -125,7 +125,8 @@ class Client:
     ) -> None:
         if resume is not None and session_id not in (None, resume):
             raise ConfigError(
-                f"resume={resume!r} and session_id={session_id!r} name two sessions; pass one"
+                f"resume={resume!r} and session_id={session_id!r} name different sessions; "
+                "pass only one of them"
             )
         named = resume or session_id  # as everywhere, an empty id means a new session
         if named and (fault := find_session_id_error(named)) is not None:

@@ -27,7 +27,7 @@ def foreign_cancellation() -> AgentError:
     """Return the error for a `trio.Cancelled` that is not the task's own cancellation."""
     return AgentError(
         "a provider, hook or callback raised trio.Cancelled in a task that was not cancelled; do "
-        "not keep that exception to raise it later"
+        "not keep such an exception and raise it later"
     )
 
 

@@ -15,7 +15,9 @@ from agent_actors.protocol.turn import Entry, ResultEntry
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import NO_RESULT
 
-_DENIED: Final = "the call was not permitted: no answer came, and the user sent another message"
+_DENIED: Final = (
+    "the call was not permitted: the user sent another message before the question was answered"
+)
 
 
 def answers_by_call(

@@ -214,6 +214,7 @@ def _build(builder: object, scope: EventScope) -> Event:
     if isinstance(event, Event):
         return event
     raise ConfigError(
-        "publish() takes an event, or a function that makes one from a scope, an id and a time; "
+        "publish() expects an event, or a function that makes an event from a scope, an id and a "
+        "time; "
         f"got {event!r:.80}"
     )

@@ -453,7 +453,7 @@ async def test_unresumable_session_fails_on_entry() -> None:
         with pytest.raises(SessionError, match="nothing to resume"):
             async with Client(options, resume="s"):
                 pass
-    with pytest.raises(ConfigError, match="two sessions"):
+    with pytest.raises(ConfigError, match="name different sessions"):
         Client(options, resume="a", session_id="b")
     Client(options, resume="a", session_id="a")
 

@@ -132,7 +132,7 @@ async def test_idle_session_starts_ordinary_run(autojump_clock: MockClock) -> No
     async with open_runtime() as runtime:
         result = await runtime.steer("s", "hi", an_agent())
         assert (result.text, result.stop_reason) == ("You said hi.", "completed")
-        with pytest.raises(SessionIdle, match="'s': no run holds it"):
+        with pytest.raises(SessionIdle, match="'s': no run holds the session"):
             await runtime.steer("s", "hi")
 
 

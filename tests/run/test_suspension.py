@@ -137,7 +137,10 @@ async def test_a_prompt_may_deny_what_was_asked() -> None:
         check_history(result.messages)
         told = [message.content for message in result.messages if message.role == "tool"]
         assert told == [
-            "the call was not permitted: no answer came, and the user sent another message"
+            (
+                "the call was not permitted: "
+                "the user sent another message before the question was answered"
+            )
         ]
         assert asked(options)[-1].messages.last_content() == "Forget it."
 

@@ -260,7 +260,7 @@ async def test_own_event_gets_id_and_time() -> None:
         with pytest.raises(ConfigError, match="not recorded; got an event with seq=3"):
             runtime.publish(Notification(EventScope("s", "", ""), "", 0.0, "text", seq=3))
         for wrong in ("text", no_event):
-            with pytest.raises(ConfigError, match="takes an event"):
+            with pytest.raises(ConfigError, match="expects an event"):
                 runtime.publish(cast("Event", wrong))
     assert observer.events == sent
     assert deployed.events == sent[:3]

@@ -74,11 +74,11 @@ class CallNext(Generic[A, T]):
 
     def raised(self, error: BaseException) -> bool:
         """Return whether the step raised this error."""
-        return any(error is one for one in self._outcomes)
+        return any(error is outcome for outcome in self._outcomes)
 
-    def gave(self, found: object) -> bool:
+    def gave(self, result: object) -> bool:
         """Return whether this object is the outcome of the last call of the step."""
-        return bool(self._outcomes) and found is self._outcomes[-1]
+        return bool(self._outcomes) and result is self._outcomes[-1]
 
     def refusal_in(self, error: BaseException) -> BaseException | None:
         """Return the refused call's error from an exception group; None if the group contains none.
@@ -88,7 +88,7 @@ class CallNext(Generic[A, T]):
         if not isinstance(error, BaseExceptionGroup):
             return None
         group = cast("BaseExceptionGroup[BaseException]", error)
-        refused = group.subgroup(lambda one: any(one is mine for mine in self._refusals))
+        refused = group.subgroup(lambda member: any(member is own for own in self._refusals))
         return None if refused is None else self._refusals[0]
 
     def end(self) -> None:

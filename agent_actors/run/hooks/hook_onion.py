@@ -264,13 +264,13 @@ class HookOnion:
         """
         for hook in self._chain.row(Phase.MODIFY_REQUEST):
             started = trio.current_time()
-            found = await self._call(hook, request, self._context)
-            if found is None or found is request:
+            result = await self._call(hook, request, self._context)
+            if result is None or result is request:
                 continue
-            if not isinstance(found, ModelRequest):
-                raise _wrong(hook, found, "a ModelRequest")
+            if not isinstance(result, ModelRequest):
+                raise _wrong(hook, result, "a ModelRequest")
             self._record(hook, "replace", started)
-            request = found
+            request = result
         return request
 
     async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelCompleted:
@@ -337,16 +337,16 @@ class HookOnion:
         if isinstance(event, PreToolUseEvent | PostToolUseEvent) and not _is_nested(event):
             context = attrs.evolve(context, call_id=event.tool_use_id)
         if hook.phase is not Phase.BEFORE_TOOL:
-            found = await self._call(hook, event, context)
+            result = await self._call(hook, event, context)
         else:
             around = _deciding.set((*_deciding.get(), (self, hook)))
             try:
-                found = await self._call(hook, event, context)
+                result = await self._call(hook, event, context)
             finally:
                 _deciding.reset(around)
-        if found is not None and not isinstance(found, HookDecision):
-            raise _wrong(hook, found, "a HookDecision")
-        return found
+        if result is not None and not isinstance(result, HookDecision):
+            raise _wrong(hook, result, "a HookDecision")
+        return result
 
     async def _call(self, hook: BoundHook, *arguments: object) -> object:
         timeout = self._timeout if hook.deadline is None else hook.deadline
@@ -379,11 +379,11 @@ class HookOnion:
         call_next = CallNext(hook, partial(_asked, hook, step, type(argument)), clock)
         started = trio.current_time()
         timeout = self._timeout if hook.deadline is None else hook.deadline
-        found: object = None
+        result: object = None
         try:
             with scope:
                 scope.deadline = started + timeout
-                found = await await_unprotected(hook.call, argument, call_next, context)
+                result = await await_unprotected(hook.call, argument, call_next, context)
         except HookError:
             raise
         except BaseException as error:
@@ -396,13 +396,13 @@ class HookOnion:
             call_next.end()
         if scope.cancelled_caught:
             raise _too_late(hook, f"the hook did not finish within {timeout:g} s")
-        if not isinstance(found, kind):
-            raise _wrong(hook, found, f"a {kind.__name__}")
-        replaced = not call_next.gave(found)
+        if not isinstance(result, kind):
+            raise _wrong(hook, result, f"a {kind.__name__}")
+        replaced = not call_next.gave(result)
         if replaced:
             self._record(hook, "replace", started)
-        sound = partial(_sound, hook, found, replaced=replaced)
-        return await _off_loop(found, sound) if isinstance(found, ToolOutput) else sound()
+        sound = partial(_sound, hook, result, replaced=replaced)
+        return await _off_loop(result, sound) if isinstance(result, ToolOutput) else sound()
 
     def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
         run = self._context.run
@@ -478,10 +478,10 @@ def _asked(
     hook: BoundHook, step: Callable[[A], Awaitable[T]], kind: type[A], argument: A
 ) -> Awaitable[T]:
     """Call the wrapped step if the hook passed an argument of the right type."""
-    found = cast(object, argument)
-    if not isinstance(found, kind):
+    value = cast(object, argument)
+    if not isinstance(value, kind):
         raise HookError(
-            f"the hook called call_next with a value of type {type(found).__name__}; "
+            f"the hook called call_next with a value of type {type(value).__name__}; "
             f"expected {kind.__name__}",
             hook=hook.name,
             phase=hook.phase,
@@ -496,22 +496,22 @@ async def _off_loop(output: ToolOutput, work: Callable[[], T]) -> T:
     return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
 
 
-def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
+def _sound(hook: BoundHook, result: T, *, replaced: bool) -> T:
     """Return a hook's result if it can be sent and stored; tool results are copied."""
     what = "JSON value"
     try:
-        if isinstance(found, ToolOutput):
+        if isinstance(result, ToolOutput):
             # Copy even the same object, since the hook may have changed it in place.
-            plain = not replaced and isinstance(found.content, str) and found.data is None
-            return found if plain else cast(T, to_output(found))
-        if replaced and isinstance(found, ModelCompleted):
+            plain = not replaced and isinstance(result.content, str) and result.data is None
+            return result if plain else cast(T, to_output(result))
+        if replaced and isinstance(result, ModelCompleted):
             what = "response"
-            return cast(T, validate_response(found))
+            return cast(T, validate_response(result))
     except TypeError as error:
         raise HookError(
             f"the hook returned an invalid {what}: {error}", hook=hook.name, phase=hook.phase
         ) from error
-    return found
+    return result
 
 
 def _same(one: JsonObject, other: JsonObject) -> bool:
@@ -523,9 +523,9 @@ def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
     return attrs.evolve(event, tool_input=copy_object(event.tool_input))
 
 
-def _wrong(hook: BoundHook, found: object, expected: str) -> HookError:
+def _wrong(hook: BoundHook, result: object, expected: str) -> HookError:
     return HookError(
-        f"the hook returned a value of type {type(found).__name__}; "
+        f"the hook returned a value of type {type(result).__name__}; "
         f"expected {expected}, or None to proceed",
         hook=hook.name,
         phase=hook.phase,

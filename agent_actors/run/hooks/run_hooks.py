@@ -271,7 +271,7 @@ class RunHooks:
         except AgentError as error:
             if failure is None:
                 return error
-            failure.add_note(f"and then: {error}")
+            failure.add_note(f"and an after_agent hook failed: {error}")
         return failure
 
     async def _before_model(self, request: ModelRequest) -> ModelRequest | HookBlock:

@@ -168,7 +168,8 @@ class Budget:
         if rounds is not None and not self._spec.client_side_tools and machine.iteration > rounds:
             return Interrupted(
                 StopReason.MAX_ITERATIONS,
-                f"not executed: the limit of {rounds} tool rounds (max_tool_iterations) is reached",
+                f"the call was not executed, since the limit of {rounds} tool rounds "
+                "(max_tool_iterations) has been reached",
             )
         calls = len(machine.open_calls)
         what = self._cut_by or self._refused(partial(refuses_calls, calls=calls), answer.usage)

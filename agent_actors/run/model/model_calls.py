@@ -323,7 +323,7 @@ def _explain(error: ProviderError, call: _Call, verdict: Verdict, policy: RetryP
     """Add the number of attempts, and the reason for not waiting as long as the endpoint asked."""
     now = trio.current_time()
     if call.tries > 1:
-        error.add_note(f"made {call.tries} attempts in {now - call.began:.1f} s")
+        error.add_note(f"the call made {call.tries} attempts in {now - call.began:.1f} s")
     if not verdict.again or verdict.after is None:
         return
     if verdict.after > LONGEST_PAUSE:

@@ -252,17 +252,17 @@ class SessionAPI:
         Cancellation: safe.
         """
         damage = await self.damage(session_id)
-        found = [str(one) for one in damage]
-        if any(one.lost for one in damage):
-            return tuple(found)  # the records cannot be read before the log is repaired
+        problems = [str(record) for record in damage]
+        if any(record.lost for record in damage):
+            return tuple(problems)  # the records cannot be read before the log is repaired
         lines = await self._reader.lines(session_id)
         if not lines and not damage:
             raise SessionUnknown(session_id)
-        damaged = {one.seq for one in damage}
+        damaged = {record.seq for record in damage}
         for seq, fault in faults_of(session_id, lines):
             if seq not in damaged:
-                found.append(fault)
-        return tuple(found)
+                problems.append(fault)
+        return tuple(problems)
 
     async def damage(self, session_id: str) -> tuple[Damage, ...]:
         """Return the damaged, lost and repeated records in the stored log of a session.

@@ -68,5 +68,7 @@ class SessionControl:
         """
         inbox = self._inbox(session_id)
         if inbox is None:
-            raise SessionIdle("no run holds it; pass options to start one", session_id=session_id)
+            raise SessionIdle(
+                "no run holds the session; pass options to start a run", session_id=session_id
+            )
         return cast("AgentOptions[object]", inbox.agent)

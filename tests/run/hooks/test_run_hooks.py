@@ -132,7 +132,11 @@ async def test_failing_end_hook_hides_no_error(fails: bool) -> None:
     with pytest.raises(ProviderConnectError if fails else HookError) as caught:
         await run(agent(turn, hooks={"after_agent": after}))
     told = "hook after in after_agent: the hook raised ValueError: odd"
-    assert caught.value.__notes__ == [f"and then: {told}"] if fails else str(caught.value) == told
+    assert (
+        caught.value.__notes__ == [f"and an after_agent hook failed: {told}"]
+        if fails
+        else str(caught.value) == told
+    )
 
 
 async def test_hanging_end_hooks_are_abandoned(

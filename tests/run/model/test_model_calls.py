@@ -121,7 +121,7 @@ async def test_final_failure_lists_attempts(
             await runtime.run("Go.", agent)
         assert len(model_of(agent).requests) == 3
         (note,) = caught.value.__notes__
-        assert note.startswith("made 3 attempts in ")
+        assert note.startswith("the call made 3 attempts in ")
 
 
 @pytest.mark.feature("ASDK-025")
