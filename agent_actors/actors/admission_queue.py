@@ -1,10 +1,10 @@
-"""The queue of requests to one endpoint, admitted as fast as the endpoint accepts them.
+"""The queue of requests to one endpoint, which admits them as fast as the endpoint accepts them.
 
-The queue owns the waiting tasks and the endpoint's `RateController`. While the endpoint refuses
-nothing, no task waits, and entering costs two additions. Requests that were refused come before
-those that were not. Other requests are admitted first come, first served, independently of their
-session. Admission is synchronous: no other task can run between it and the `try` statement after
-it.
+The queue owns the waiting tasks and the endpoint's `RateController`. While the endpoint refuses no
+request, no task waits, and entering the queue costs only two additions. Requests that the endpoint
+has already refused go ahead of new requests. Otherwise, requests are admitted first come, first
+served, whatever their session. Admission is synchronous: no other task can run between the
+admission of a request and the `try` statement that follows.
 """
 
 import math
@@ -21,10 +21,10 @@ class EndpointRefusing(Exception):
 
 
 class AdmissionQueue:
-    """The admission queue of one endpoint.
+    """The admission queue for one endpoint.
 
     Args:
-        start: Starts a background task of the actor, which sleeps until a pause has ended.
+        start: Starts a background task in the actor, which sleeps until a pause has ended.
     """
 
     def __init__(self, start: Callable[[Callable[[], Awaitable[None]]], None]) -> None:
@@ -34,37 +34,39 @@ class AdmissionQueue:
         self._refused: deque[trio.lowlevel.Task] = deque()
         self._others: deque[trio.lowlevel.Task] = deque()
         self._tickets: dict[trio.lowlevel.Task, Ticket] = {}
-        # Per task: seconds of nothing but refusals after which the task gives up.
+        # Each waiting task, with the number of seconds of uninterrupted refusals after which it
+        # gives up.
         self._patience: dict[trio.lowlevel.Task, float] = {}
         # The scope of the sleep during a pause; None while no task needs it.
         self._pause: trio.CancelScope | None = None
 
     @property
     def answers(self) -> int:
-        """Number of responses that have begun so far."""
+        """The number of responses that have begun so far."""
         return self._pace.answers
 
     @property
     def is_open(self) -> bool:
-        """True if a request that enters now does not wait."""
+        """True if a request that enters now would not wait."""
         return self._pace.is_open and not self._refused and not self._others
 
     @property
     def waiting(self) -> int:
-        """Number of tasks in the queue."""
+        """The number of tasks in the queue."""
         return len(self._refused) + len(self._others)
 
     async def enter(self, *, first: bool = False, patience: float = math.inf) -> Ticket:
-        """Wait for permission to send a request. Does not checkpoint if requests are not held back.
+        """Wait for permission to send a request, without a checkpoint if no requests are held back.
 
         Args:
-            first: True to go ahead of requests that were not refused.
-            patience: Seconds of nothing but refusals after which to give up.
+            first: True to go ahead of requests that have not been refused.
+            patience: Give up after this many seconds in which the endpoint has refused every
+                request.
 
         Raises:
-            RefusesAll: The endpoint refused another request after this time.
+            EndpointRefusing: The endpoint refused another request after that time.
 
-        Cancellation: safe; a cancelled wait holds nothing.
+        Cancellation: safe; a cancelled call holds nothing.
         """
         if self.is_open:
             return self._begin()
@@ -99,11 +101,11 @@ class AdmissionQueue:
         self._admit()
 
     def refused(self, ticket: Ticket, pause: float) -> None:
-        """Record that the endpoint refused a request. The caller must call `leave` next.
+        """Record that the endpoint refused a request; the caller must call `leave` next.
 
         Args:
             ticket: The request.
-            pause: Seconds for which the endpoint asked to be left alone; 0 if it named no time.
+            pause: Seconds for which the endpoint asked clients to wait; 0 if it named no time.
         """
         now = trio.current_time()
         self._pace.refused(ticket, now, pause=pause, live=self._live - 1)
@@ -113,7 +115,7 @@ class AdmissionQueue:
             trio.lowlevel.reschedule(task)
 
     def statistics(self) -> RateStatistics:
-        """Return the state learned about the endpoint."""
+        """Return what was learned about the endpoint's limits."""
         return self._pace.statistics()
 
     def _leave(self, task: trio.lowlevel.Task) -> None:
@@ -144,7 +146,7 @@ class AdmissionQueue:
                 trio.lowlevel.reschedule(task)
 
     async def _sleep(self) -> None:
-        # Ends with the pause, or when the queue is empty.
+        # This task ends when the pause ends or the queue is empty.
         assert self._pause is not None
         try:
             with self._pause:
@@ -152,7 +154,7 @@ class AdmissionQueue:
                     wait = self._pace.wait(trio.current_time(), self._live)
                     if not 0 < wait < math.inf:
                         break
-                    await trio.sleep(wait)  # longer if another refusal asks for more
+                    await trio.sleep(wait)  # longer if another refusal extends the pause
         finally:
             self._pause = None
         self._admit()

@@ -1,8 +1,8 @@
-"""Take the items that wait in a mailbox together, as batches.
+"""Take the items that are waiting in a mailbox, in batches.
 
-This module decides how long a batch waits for further items. A single item does not wait. If
-several items shared the last batch, and fewer wait now, the next batch gives others a moment to
-join, because a batch costs almost the same for any number of items.
+This module decides how long a batch waits for more items. A single item does not wait. If the
+previous batch had several items and fewer are waiting now, the next batch waits a moment for others
+to join, because a batch costs almost the same for any number of items.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from agent_actors.kernel.mailbox import Mailbox
 
 T = TypeVar("T")
 
-# Seconds that a batch waits for further items, and the size of the last batch from which it does.
-# With a hundred sessions at once this doubles the size of a batch. The time is negligible compared
-# to a model call.
+# The number of seconds that a batch waits for more items, and the minimum size of the previous
+# batch for it to wait at all. With a hundred concurrent sessions, this doubles the size of a batch.
+# The time is negligible compared to a model call.
 GATHER: Final = 0.004
 CROWD: Final = 4
 
 
 class AppendBatches(Generic[T]):
-    """The batches of one mailbox.
+    """The batches from one mailbox.
 
     Args:
-        mailbox: A mailbox without any other reader.
+        mailbox: A mailbox that has no other reader.
     """
 
     def __init__(self, mailbox: Mailbox[T]) -> None:
@@ -33,7 +33,7 @@ class AppendBatches(Generic[T]):
         self._last = 0
 
     async def next(self) -> Sequence[T]:
-        """Wait for an item; return it with all items that wait at that time, in order.
+        """Wait for an item, and return it with all other items that are waiting by then, in order.
 
         Raises:
             trio.EndOfChannel: The mailbox is empty and closed.

@@ -1,10 +1,10 @@
-"""HookBus: fan-out of events to observers, which can neither change nor delay a run.
+"""HookBus: sends events to all observers, which can neither change nor delay a run.
 
-The bus owns the subscriptions. Each has a queue and a task of its own. Publishing is synchronous
-and never waits. The bus does not know runs; it knows the log only as something that can be read. A
-handler that raises, hangs or is slow harms its own subscription only: it has a deadline per event,
-and its exceptions are logged and counted. Records that are promised from the log are delivered, or
-the subscription ends: a log that cannot be read never leaves an unnoticed gap.
+The bus owns the subscriptions. Each subscription has its own queue and its own task. Publishing is
+synchronous and never waits. The bus knows nothing about runs, and can only read the log. A handler
+that raises, hangs or is slow only affects its own subscription: it has a deadline per event, and
+its exceptions are logged and counted. If a record from the log cannot be delivered, the
+subscription ends, so there are no unnoticed gaps.
 """
 
 import contextvars
@@ -27,17 +27,17 @@ from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, rai
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
 # Reads a session's log after a `seq`.
 ReadLog: TypeAlias = Callable[[str, int], Awaitable[LogTail]]
-# The reason for which a subscription accepts no more events: it was closed, its queue was full, the
-# log could not be read, or the runtime closed.
+# The reason why a subscription accepts no more events: it was closed, its queue was full, the log
+# could not be read, or the runtime closed.
 EndReason: TypeAlias = Literal["left", "overflow", "log", "shutdown"]
 
 QUEUE_CAPACITY: Final = 256
-# Ids remembered per subscription. A repeat at a larger distance is not noticed.
+# The number of event ids remembered per subscription. A repeat that comes later is not detected.
 DEDUP_WINDOW: Final = 256
-# Seconds a handler may take for one event.
+# Seconds that a handler may take for one event.
 HANDLER_TIMEOUT: Final = 30.0
-# Attempts to read the log, and seconds between them: a store that is busy for a moment ends no
-# subscription.
+# The number of attempts to read the log, and the seconds between them. Retries keep a store that is
+# briefly busy from ending subscriptions.
 READ_TRIES: Final = 3
 READ_PAUSE: Final = 1.0
 
@@ -48,19 +48,20 @@ _LOG: Final = logging.getLogger(__name__)
 
 @attrs.frozen(kw_only=True)
 class SubscriptionOptions:
-    """The capacity, overflow policy, timeout and start of a subscription.
+    """The capacity, overflow policy, timeout and starting point of a subscription.
 
     Attributes:
-        capacity: Number of events that may wait.
+        capacity: The maximum number of waiting events.
         overflow: The policy for a full queue: drop the oldest event (`drop_oldest`), end the
             subscription (`close`), or read recorded events again from the log (`reread`).
-        dedup_window: Number of ids that are remembered, to drop repeated events; 0 for none.
+        dedup_window: The number of event ids to remember for dropping repeated events; 0 for none.
         timeout: Seconds that the handler may take for one event; `math.inf` for no limit.
         after_seq: Start with the records of the session after this `seq` in the log. None to start
             with the next published event.
 
     Raises:
-        ConfigError: Names the option, the expected value and the given value.
+        ConfigError: An option is not valid. The message names the option, the expected value and
+            the actual value.
     """
 
     capacity: int = QUEUE_CAPACITY
@@ -96,15 +97,17 @@ def _no_int(value: object) -> bool:
 
 
 def _check_observer(handler: object, types: tuple[object, ...], session_id: object) -> None:
-    # Checked here; otherwise every run that publishes an event would run into the mistake.
+    # These values are checked here. Otherwise, each run that publishes an event would fail.
     if not callable(handler):
-        raise ConfigError(f"a handler must be an async function of the event; got {handler!r:.80}")
+        raise ConfigError(
+            f"a handler must be an async function that takes an event; got {handler!r:.80}"
+        )
     if session_id is not None and not isinstance(session_id, str):
         raise ConfigError(f"session_id must be a str; got {session_id!r:.80}")
-    for one in types:
-        if not isinstance(one, type) or not issubclass(one, Event):
+    for event_type in types:
+        if not isinstance(event_type, type) or not issubclass(event_type, Event):
             raise ConfigError(
-                f"types must be event classes, for example ToolResult; got {one!r:.80}"
+                f"types must be event classes, for example ToolResult; got {event_type!r:.80}"
             )
 
 
@@ -116,11 +119,12 @@ class SubscriptionStatistics:
     """A snapshot of one subscription.
 
     Attributes:
-        queued: Events that wait.
-        delivered: Events whose handler returned.
-        dropped: Events that are never delivered: the queue was full, or the log no longer had them.
-        duplicates: Events that had been seen before.
-        failed: Events whose handler raised or exceeded its deadline.
+        queued: Events that are waiting.
+        delivered: Events for which the handler returned.
+        dropped: Events that will never be delivered, because the queue was full or the log no
+            longer had them.
+        duplicates: Events that had already been seen.
+        failed: Events for which the handler raised or exceeded its deadline.
         reread: Events that were read from the log.
     """
 
@@ -137,8 +141,8 @@ class BusStatistics:
     """A snapshot of the bus.
 
     Attributes:
-        subscriptions: Number of open subscriptions.
-        published: Number of events published so far.
+        subscriptions: The number of open subscriptions.
+        published: The number of events published so far.
     """
 
     subscriptions: int
@@ -149,9 +153,10 @@ class Subscription:
     """One observer's subscription; leaving its `with` block unsubscribes.
 
     Attributes:
-        ended: Set when no more events are delivered.
-        end_reason: The reason for which it accepts no more events; None while it does.
-        failure: The error of the log, if that ended the subscription.
+        ended: Set when no more events will be delivered.
+        end_reason: The reason why the subscription accepts no more events; None while it accepts
+            events.
+        failure: The error that reading the log raised, if that ended the subscription.
     """
 
     def __init__(
@@ -183,7 +188,7 @@ class Subscription:
         self.failure: Exception | None = None
 
     def offer(self, event: Event) -> None:
-        """Queue an event if it is wanted. Called by the bus."""
+        """Queue an event if the subscription wants it. Called by the bus."""
         if self.end_reason is not None:
             return
         self._backlog.offer(event)
@@ -192,14 +197,14 @@ class Subscription:
         self._rouse()
 
     def session_left(self, session_id: str) -> None:
-        """Note that the session has left the memory. Called by the bus."""
+        """Record that the session was evicted from memory. Called by the bus."""
         self._backlog.session_left(session_id)
 
     async def deliver(self) -> None:
         """Call the handler for each event until the subscription is closed and drained."""
         while True:
-            # One checkpoint per event: a handler that never waits must not monopolise the event
-            # loop.
+            # One checkpoint per event, so that a handler without checkpoints cannot monopolise the
+            # event loop.
             await trio.lowlevel.checkpoint()
             item = self._backlog.take()
             if isinstance(item, Gap):
@@ -213,11 +218,11 @@ class Subscription:
                 await self._wake.wait()
 
     def close(self) -> None:
-        """Accept no more events. Queued events and open gaps are still delivered. Idempotent."""
+        """Stop accepting events; queued events and open gaps are still delivered. Idempotent."""
         self._end("left")
 
     def shut_down(self) -> None:
-        """Accept no more events because the runtime closes. Called by the bus."""
+        """Stop accepting events because the runtime is closing. Called by the bus."""
         self._end("shutdown")
 
     def statistics(self) -> SubscriptionStatistics:
@@ -258,7 +263,7 @@ class Subscription:
                     self._reread += 1
                     await self._deliver_one(record)
         except AgentError as error:
-            _LOG.error("a subscription ends because its log cannot be read: %s", error)
+            _LOG.error("a subscription has ended because its log cannot be read: %s", error)
             self.failure = error
             self._backlog.clear()
             self._end("log")
@@ -277,7 +282,7 @@ class Subscription:
         try:
             with trio.move_on_after(self._timeout) as deadline:
                 await await_unprotected(self._handler, event)
-        except BaseException as error:  # harms only its own subscription
+        except BaseException as error:  # only affects its own subscription
             if is_cancellation(error):
                 raise
             self._failed += 1
@@ -287,11 +292,13 @@ class Subscription:
             stop = find_exit_request(rest)
             if stop is not None:
                 raise stop from None
-            _LOG.exception("an observer raised on %s", event.type)
+            _LOG.exception("an observer raised an exception for event %s", event.type)
             return
         if deadline.cancelled_caught:
             self._failed += 1
-            _LOG.error("an observer exceeded its timeout of %g s on %s", self._timeout, event.type)
+            _LOG.error(
+                "an observer exceeded its timeout of %g s for event %s", self._timeout, event.type
+            )
         else:
             self._delivered += 1
 
@@ -321,31 +328,31 @@ class HookBus:
         session_id: str | None = None,
         options: SubscriptionOptions = DEFAULTS,
     ) -> Subscription:
-        """Call a handler for each event, in order, in a task of its own.
+        """Call a handler for each event, in order, in a separate task.
 
         With `after_seq` or `reread`, each record of a session is delivered exactly once and in
-        order, published or read from the log. Live-only events (deltas, progress) that are
-        published while the log is read are dropped and counted.
+        order, either when it is published or from the log. Live-only events (deltas, progress) that
+        are published while the log is being read are dropped and counted.
 
         Args:
-            handler: An async function of the event.
-            types: The event classes to deliver; none for every event.
-            session_id: Deliver only events of this session; None for all sessions.
-            options: Capacity, overflow policy, timeout and start.
+            handler: An async function that takes the event.
+            types: The event classes to deliver; if none are given, every event.
+            session_id: Only deliver events of this session; None for all sessions.
+            options: The capacity, overflow policy, timeout and starting point.
 
         Raises:
             RuntimeClosed: The bus is closed.
-            ConfigError: `after_seq` without a session, or there is no log to read; or the handler,
-                the session id or an event class is invalid.
+            ConfigError: `after_seq` was passed without a session, there is no log to read, or the
+                handler, the session id or an event class is invalid.
         """
         if self._closed:
             raise RuntimeClosed("the hook bus")
         _check_observer(handler, types, session_id)
         if options.after_seq is not None and session_id is None:
-            raise ConfigError("after_seq needs a session_id; pass both")
+            raise ConfigError("after_seq requires a session_id; pass both")
         if self._read is None and (options.overflow == "reread" or options.after_seq is not None):
             raise ConfigError(
-                "this bus has no log to read from; leave out after_seq, and use the overflow policy"
+                "this bus has no log to read from; leave out after_seq and use the overflow policy"
                 " drop_oldest or close"
             )
         subscription = Subscription(
@@ -364,7 +371,7 @@ class HookBus:
         return subscription
 
     def publish(self, event: Event) -> None:
-        """Publish a caller's own event to the observers; never waits.
+        """Publish a caller's own event to the observers, without waiting.
 
         Raises:
             RuntimeClosed: The bus is closed.
@@ -374,21 +381,21 @@ class HookBus:
         self.publish_nowait((event,))
 
     def publish_nowait(self, events: Sequence[Event]) -> None:
-        """Publish events to the observers. Never waits and never raises, even after the end."""
+        """Publish events to the observers; never waits or raises, even after the bus has ended."""
         self._published += len(events)
         for subscription in tuple(self._subscriptions):
             for event in events:
                 subscription.offer(event)
 
     def session_left(self, session_id: str) -> None:
-        """Note that the session has left the memory: its next record may start again at `seq` 1."""
+        """Record that the session was evicted from memory; its next `seq` may be 1 again."""
         for subscription in self._subscriptions:
             subscription.session_left(session_id)
 
     async def drain(self) -> None:
-        """Accept no more subscriptions, and wait until all queued events are delivered. Idempotent.
+        """Stop accepting subscriptions, and wait until all queued events are delivered. Idempotent.
 
-        Cancellation: safe; events that are not delivered by then are dropped with the actor.
+        Cancellation: safe; any events that are still undelivered are dropped with the actor.
         """
         self._closed = True
         for subscription in tuple(self._subscriptions):

@@ -1,9 +1,9 @@
-"""KeptResults: the complete texts of tool results that were cut.
+"""KeptResults: the complete texts of truncated tool results.
 
-The log of a session contains only the cut results, so that it stays small. If the store is a
-`ResultStore`, it keeps the complete texts, and they survive the end of the process.
-Otherwise they are kept in memory, up to a number of bytes for the whole runtime, and the texts that
-were not used for the longest time are dropped first.
+The log of a session only contains the truncated results, so that it stays small. If the store is a
+`ResultStore`, it keeps the complete texts, and they outlive the process. Otherwise, the texts are
+kept in memory, with a limit on the total number of bytes per runtime, and the least recently used
+texts are dropped first.
 """
 
 from collections import OrderedDict
@@ -14,17 +14,17 @@ import trio
 
 from agent_actors.abc import ResultStore
 
-# Bytes in memory for all sessions of a runtime.
+# The maximum number of bytes in memory, for all sessions of a runtime.
 MEMORY_CAPACITY: Final = 128 * 2**20
-# Seconds for one call of the store.
+# Time limit, in seconds, for one call to the store.
 KEEP_TIMEOUT: Final = 10.0
 
 
 class KeptResults:
-    """The complete texts of one runtime.
+    """The complete texts of truncated results in one runtime.
 
     Args:
-        store: Where the texts are kept; None: in memory.
+        store: The store that keeps the texts; None: they are kept in memory.
         capacity: The maximum number of bytes in memory.
     """
 
@@ -35,14 +35,14 @@ class KeptResults:
         self._used = 0
 
     async def keep(self, session_id: str, call_id: str, chunks: Sequence[bytes]) -> bool:
-        """Keep a text. Return False if it could not be kept.
+        """Keep a text, and return False if it could not be kept.
 
         Args:
             session_id: The session.
-            call_id: The call whose result the text is.
+            call_id: The call that returned the text.
             chunks: The text, in chunks of UTF-8.
 
-        Cancellation: safe; the text may be kept or not.
+        Cancellation: safe; the text may or may not be kept.
         """
         if self._store is None:
             self._remember((session_id, call_id), chunks)
@@ -69,19 +69,19 @@ class KeptResults:
         try:
             with trio.move_on_after(KEEP_TIMEOUT):
                 return await self._store.read_result(session_id, call_id, offset, size)
-        except Exception:  # noqa: BLE001 - the model is told that the text is not available
+        except Exception:  # noqa: BLE001 - the model learns that the text is not available
             return None
         return None
 
     def forget(self, session_id: str) -> None:
-        """Drop the texts of a deleted session from memory. A store drops them by itself."""
+        """Drop the texts of a deleted session from memory; a store drops them by itself."""
         for key in [key for key in self._texts if key[0] == session_id]:
             self._drop(key)
 
     def _remember(self, key: tuple[str, str], chunks: Sequence[bytes]) -> None:
         kept: list[bytes] = []
         size = 0
-        for chunk in chunks:  # of a text that is too large, the beginning is kept
+        for chunk in chunks:  # if the text is too large, only its beginning is kept
             if size + len(chunk) > self._capacity:
                 break
             kept.append(chunk)

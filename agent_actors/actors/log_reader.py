@@ -1,8 +1,8 @@
 """LogReader: reads the records of a session without a lease.
 
-It bypasses the SessionLog actor: nothing is claimed, loaded or kept in memory, and a session that
-another run has in use can be read as well. The lines of a store are decoded one by one, when they
-are consumed, so that a long log does not block other tasks.
+It bypasses the SessionLog actor: nothing is claimed, loaded or kept in memory, so even a session
+that another run is using can be read. The stored lines are decoded one by one as they are consumed,
+so that a long log does not block other tasks.
 """
 
 from collections.abc import Iterable
@@ -24,9 +24,9 @@ class LogTail:
     """The end of a session's log.
 
     Attributes:
-        last_seq: The `seq` of the last record. If there is none, the `seq` after which reading
-            began.
-        records: The records, in order; can be iterated once.
+        last_seq: The `seq` of the last record; if there are no records, the `seq` after which
+            reading began.
+        records: The records, in order; can only be iterated once.
     """
 
     last_seq: int
@@ -37,8 +37,8 @@ class LogReader:
     """Reads the logs of sessions.
 
     Args:
-        store: The store with the logs.
-        timeout: Seconds for one read.
+        store: The store that contains the logs.
+        timeout: Time limit, in seconds, for one read.
     """
 
     def __init__(self, store: SessionStore, *, timeout: float = STORE_TIMEOUT) -> None:
@@ -47,10 +47,10 @@ class LogReader:
         self._timeout = timeout
 
     async def read(self, session_id: str, after_seq: int) -> LogTail:
-        """Read the records with `seq` above `after_seq`; none if the session does not exist.
+        """Read the records with a `seq` above `after_seq`; empty if the session does not exist.
 
         Raises:
-            SessionStoreError: The records cannot be read, or not in time.
+            SessionStoreError: The records could not be read, or not in time.
 
         Cancellation: safe.
         """

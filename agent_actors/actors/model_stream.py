@@ -1,11 +1,11 @@
-"""ModelStream: the streams of one endpoint, with admission, pacing and deadlines.
+"""ModelStream: the streams from one endpoint, with admission, pacing and deadlines.
 
 The actor owns the admission to one endpoint (a request never queues inside an HTTP pool), the
-request rate learned from the endpoint's refusals, the budget for retries, and the deadlines of its
-streams: first token, payload idle and total. The connect deadline is applied where connections are
-made. Each `stream` is one attempt; the run decides about retries. The actor does not know blocks,
-runs or sessions. The provider calls the sink in the task that reads the network, so that a delta
-crosses no task on its way to the reader's mailbox.
+request rate learned from the endpoint's refusals, the retry budget, and the deadlines of its
+streams: first token, idle and total. The connect deadline is applied where connections are made.
+Each `stream` call is one attempt; the run decides whether to retry. The actor knows nothing about
+blocks, runs or sessions. The provider calls the sink in the task that reads from the network, so a
+delta reaches the reader's mailbox without passing through another task.
 """
 
 import logging
@@ -54,10 +54,10 @@ _LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Characters of an endpoint's error code that a log shows.
+# The maximum number of characters of an endpoint's error code in a log message.
 _CODE_SHOWN: Final = 100
 
-# Streams of one endpoint that may be live at once; further requests wait in a queue.
+# The maximum number of concurrent streams per endpoint; further requests wait in a queue.
 MAX_LIVE_STREAMS: Final = 1000
 
 
@@ -68,13 +68,13 @@ class StreamStatistics:
     Attributes:
         endpoint: The name of the endpoint.
         streams: The slots for live streams.
-        attempts: Requests begun so far, including those that continue a paused response.
-        retries: Attempts that were a retry of a model call.
-        fallbacks: Attempts that replaced another model that had failed.
+        attempts: Requests started so far, including those that continue a paused response.
+        retries: Attempts that retried a model call.
+        fallbacks: Attempts that used a fallback model after another model had failed.
         failures: Attempts that ended with an error.
         pace: The request rate learned from refusals.
-        held_back: Requests that wait until the endpoint may be called again.
-        exchange: Statistics of the connections; None if the provider has none.
+        held_back: Requests that are waiting until the endpoint may be called again.
+        exchange: Statistics of the connections; None if the provider does not report them.
     """
 
     endpoint: str
@@ -93,9 +93,10 @@ class AttemptInfo:
     """The kind of one attempt of a model call.
 
     Attributes:
-        retry: True for a retry, which goes ahead of requests that were not refused.
-        fallback: True if the attempt replaces another model.
-        patience: Seconds of nothing but refusals, of any request, after which it is not sent.
+        retry: True for a retry, which goes ahead of requests that have not been refused.
+        fallback: True if the attempt uses a fallback model.
+        patience: The attempt is given up unsent after this many seconds in which the endpoint has
+            refused every request.
     """
 
     retry: bool = False
@@ -107,7 +108,7 @@ _FIRST: Final = AttemptInfo()
 
 
 class _WatchedSink:
-    """A sink that notifies the watch of content; deltas without content do not count."""
+    """A sink that reports content to the watch; deltas without content do not count."""
 
     __slots__ = ("_asked", "_begun", "_counts", "_sink", "_watch")
 
@@ -130,7 +131,7 @@ class _WatchedSink:
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
         for delta in deltas:
-            # Text first: its class alone is enough to decide, without a call.
+            # Check for text first, since its class is enough to decide, without another call.
             if delta.text if type(delta) is TextDelta else self._has_content(delta):
                 self._watch.touch()
                 if self._begun is not None:
@@ -164,7 +165,7 @@ class _WatchedSink:
             case ToolCallDelta():
                 return bool(delta.id or delta.name or delta.arguments)
             case UsageDelta():
-                # Growing counts are a sign of hidden thinking; repeated counts are not.
+                # Growing counts are a sign of hidden thinking. Repeated counts are not.
                 before, self._counts = self._counts, delta
                 return delta != before
             case NoticeDelta():
@@ -178,8 +179,9 @@ class ModelStream:
 
     Args:
         provider: The provider that sends the requests.
-        max_live: Streams that may be live at once; `math.inf` for no limit.
-        wall_clock: Returns seconds since the epoch, for an endpoint that is busy until a date.
+        max_live: The maximum number of concurrent streams; `math.inf` for no limit.
+        wall_clock: Returns seconds since the epoch; needed if an endpoint asks clients to wait
+            until a date.
     """
 
     def __init__(
@@ -206,12 +208,12 @@ class ModelStream:
         deadlines: Timeouts,
         which: AttemptInfo = _FIRST,
     ) -> ModelCompleted:
-        """Call the model once and return the complete response; deltas go to `sink` on arrival.
+        """Call the model once and return the complete response; deltas go to `sink` as they arrive.
 
         Raises:
             ProviderDeadlineError: A deadline expired.
             ProviderError: Any other failure of the provider.
-            Exception: Any exception of the sink.
+            Exception: Any exception that the sink raises.
 
         Cancellation: the connection is closed before the call returns.
         """
@@ -219,16 +221,16 @@ class ModelStream:
 
     @property
     def answers(self) -> int:
-        """Responses begun so far. A refused caller can see from it whether others were accepted."""
+        """The number of responses so far; shows a refused caller whether others were accepted."""
         return self._line.answers
 
     def take_retry(self) -> bool:
-        """Take a retry from the endpoint's budget. Return False if the budget is used up."""
+        """Take a retry from the endpoint's budget, and return False if the budget is used up."""
         return self._budget.take(trio.current_time())
 
     @property
     def is_idle(self) -> bool:
-        """True while no stream is live or waiting."""
+        """True if no stream is live or waiting."""
         return not self.owner.statistics().live
 
     def statistics(self) -> StreamStatistics:
@@ -269,7 +271,7 @@ class ModelStream:
             late = ProviderDeadlineError(
                 endpoint=self.provider.name, kind="turn", seconds=which.patience
             )
-            late.add_note(f"the last refusal: {self._refusal}")
+            late.add_note(f"the last refusal was: {self._refusal}")
             raise late from None
 
     async def _attempt(
@@ -302,7 +304,7 @@ class ModelStream:
             self._failures += 1
             self._note_end(describe_failure, error, began)
             raise
-        self._line.answered(ticket)  # if the response had no content to show
+        self._line.answered(ticket)  # in case the response had no content to show
         self._budget.earn()
         self._note_end(_describe_response, answer, began)
         return answer
@@ -316,8 +318,8 @@ class ModelStream:
         if _LOG.isEnabledFor(logging.DEBUG):
             pace = self._line.statistics()
             _LOG.debug(
-                "%s: refusal %d; at most %.1f requests without a response and %.1f responses at "
-                "once, and none for %.3f s",
+                "%s: refusal %d; at most %.1f unanswered requests and %.1f responses at once, "
+                "and no request for %.3f s",
                 self.provider.name,
                 pace.refusals,
                 pace.window,

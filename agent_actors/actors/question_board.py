@@ -1,8 +1,8 @@
-"""Open questions to people, and the answers to them.
+"""Open questions for people, and their answers.
 
-Answering is synchronous, so that exactly one of two answers is the first. Watchers are called
-synchronously too, in the task that asks or answers. This module knows nothing about tools and
-policies.
+Answering is synchronous, so that one of two concurrent answers is always the first. Watchers are
+also called synchronously, in the task that asks or answers. This module knows nothing about tools
+or policies.
 """
 
 from collections.abc import Callable, Generator
@@ -16,9 +16,9 @@ from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, QuestionClosed
 from agent_actors.permissions import PermissionDecision
 
-# A choice or free text, as a person gives it; or a decision, which may change the arguments.
+# A person's choice or free text, or a decision, which may change the arguments of the call.
 Answer: TypeAlias = str | PermissionDecision
-# Raises `ConfigError` for an answer that is not valid for a question.
+# Raises `ConfigError` if an answer is not valid for a question.
 AnswerCheck: TypeAlias = Callable[[Answer], None]
 
 
@@ -30,16 +30,17 @@ def check_answer(answer: object) -> None:
     """
     if not isinstance(answer, str | PermissionDecision):
         raise ConfigError(
-            f"an answer must be a str (for example 'yes') or PermissionDecision; got {answer!r:.80}"
+            "an answer must be a str (for example 'yes') or a PermissionDecision; "
+            f"got {answer!r:.80}"
         )
 
 
 @attrs.frozen(eq=False)
 class QuestionWatcher:
-    """Callbacks for questions as they open and close. They must not block or raise.
+    """Callbacks that are called as questions open and close. They must not block or raise.
 
     Attributes:
-        opened: A run waits for an answer to this question; the callback may answer it.
+        opened: A run is waiting for an answer to this question; the callback may answer it.
         closed: The question with this id accepts no more answers.
         session_left: The session was evicted from memory, or deleted.
         ended: The runtime has closed; there are no more questions.
@@ -58,7 +59,7 @@ class OpenQuestion:
     Attributes:
         question: The question.
         check: Raises `ConfigError` for answers that are not valid; None: accept any answer.
-        answer: The answer; None before it came.
+        answer: The answer; None if there is no answer yet.
     """
 
     question: Question
@@ -67,12 +68,12 @@ class OpenQuestion:
     _answered: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def settle(self, answer: Answer) -> None:
-        """Set the answer, and wake the run that waits for it."""
+        """Set the answer, and wake the run that is waiting for it."""
         self.answer = answer
         self._answered.set()
 
     async def wait(self, seconds: float) -> Answer | None:
-        """Wait for the answer; None if there was none in time.
+        """Wait for the answer, and return it; None if none arrived in time.
 
         Cancellation: safe.
         """
@@ -121,11 +122,11 @@ class QuestionBoard:
 
         Args:
             question: The question.
-            seconds: How long it stays open.
+            seconds: Seconds that the question stays open.
             check: Raises `ConfigError` for answers that are not valid; None: accept any answer.
 
         Returns:
-            The answer; None if there was none in time.
+            The answer; None if none arrived in time.
 
         Cancellation: closes the question.
         """
@@ -136,11 +137,11 @@ class QuestionBoard:
     def opened(
         self, question: Question, check: AnswerCheck | None = None
     ) -> Generator[OpenQuestion]:
-        """Open a question for the length of a block; watchers may answer it on entering."""
+        """Open a question for the duration of a block; watchers may answer it at once."""
         entry = self._open[question.id] = OpenQuestion(question, check)
         try:
             for watcher in tuple(self._watchers):
-                # A watcher may have answered it.
+                # A watcher may already have answered the question.
                 if question.id in self._open:
                     watcher.opened(question)
             yield entry
@@ -150,23 +151,23 @@ class QuestionBoard:
     # Watchers.
 
     def watch(self, watcher: QuestionWatcher) -> None:
-        """Register callbacks; `opened` is called at once for every question that is open now."""
+        """Register callbacks; `opened` is called at once for every open question."""
         self._watchers.append(watcher)
         for question in self.pending():
             watcher.opened(question)
 
     def unwatch(self, watcher: QuestionWatcher) -> None:
-        """Unregister callbacks; does nothing if they are not registered any more."""
+        """Unregister callbacks; does nothing if they are no longer registered."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
 
     def session_left(self, session_id: str) -> None:
-        """Report to every watcher that a session was evicted from memory, or deleted."""
+        """Notify every watcher that a session was evicted from memory, or deleted."""
         for watcher in self._watchers:
             watcher.session_left(session_id)
 
     def end(self) -> None:
-        """Report to every watcher that the runtime has closed, and unregister all of them."""
+        """Notify every watcher that the runtime has closed, and unregister all of them."""
         watchers, self._watchers = self._watchers, []
         for watcher in watchers:
             watcher.ended()

@@ -1,14 +1,15 @@
 """The relations between runs: ancestors, waits for sessions, and slots lent to child runs.
 
 Every trio task and trio thread that a tool starts inherits two context variables: the current run,
-and the current tool call. A call that waits for a child run does no work of its own meanwhile. It
-releases its slots, so that nested runs under one limit cannot starve each other. It acquires the
-slots again, ahead of other waiters, before it continues.
+and the current tool call. While a call waits for a child run, it does no work of its own. It
+therefore releases its slots, so that nested runs under one limit cannot starve each other. Before
+the call continues, it acquires the slots again, ahead of other waiters.
 
-A child run may wait for a session that another run holds. If that run waits, through child runs of
-its own, for a session of an ancestor of the first child, none of them can continue. Therefore every
-such wait is noted at the ancestors of the run that waits, and `find_wait_cycle` finds the cycle.
-The nodes are shared by all runtimes of the process, so a cycle may span several runtimes.
+A child run may wait for a session that another run holds. If the other run in turn waits, through
+its own child runs, for a session that an ancestor of the first child run holds, neither run can
+continue. Therefore every such wait is registered with the ancestors of the waiting run, and
+`find_wait_cycle` finds the cycle. The nodes are shared by all runtimes in the process, so a cycle
+may span several runtimes.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,11 +32,12 @@ class RunNode:
     Attributes:
         session_id: The session that the run holds.
         run_id: The id of the run.
-        runtime: The runtime of the run; compared by identity only.
+        runtime: The runtime of the run; only compared by identity.
         parent: The run whose tool started this run; None for a root run.
-        call: The call of the parent that started this run; None for a root run, or if a hook did.
-        home: The trio run in which the run takes place; None until the run begins.
-        waits: The waits for sessions of all runs below this run.
+        call: The parent's tool call that started this run; None for a root run, or if a hook
+            started it.
+        home: The trio run that executes the run; None until the run begins.
+        waits: The session waits of all descendants of this run.
     """
 
     session_id: str
@@ -44,18 +46,18 @@ class RunNode:
     parent: "RunNode | None" = None
     call: "CallSlots | None" = None
     home: TrioRunRef | None = attrs.field(default=None, init=False)
-    # Usually empty; a set would take 200 bytes of every run.
+    # Usually empty; a set would cost each run 200 bytes.
     waits: "list[SessionWait]" = attrs.field(factory=list["SessionWait"], init=False)
 
     def lineage(self) -> "Iterator[RunNode]":
-        """Yield this run and its ancestors, from the inside out."""
+        """Yield this run and its ancestors, innermost first."""
         node: RunNode | None = self
         while node is not None:
             yield node
             node = node.parent
 
     def pause_deadlines(self) -> None:
-        """Pause the deadlines of this run and of all its ancestors, for a question to a person."""
+        """Pause the deadlines of this run and its ancestors while a person is asked a question."""
         for node in self.lineage():
             if node.home is not None:
                 node.home.run_sync(node.home.deadline.pause)
@@ -63,7 +65,7 @@ class RunNode:
                 node.parent.home.run_sync(node.call.pause_deadlines)
 
     def resume_deadlines(self) -> None:
-        """Resume the deadlines; must be called once for each `pause_deadlines`."""
+        """Resume the deadlines; must be called once for each call to `pause_deadlines`."""
         for node in self.lineage():
             if node.home is not None:
                 node.home.run_sync(node.home.deadline.resume)
@@ -73,18 +75,19 @@ class RunNode:
 
 @attrs.define(eq=False)
 class CallSlots:
-    """The slots that one call holds; they are released in reverse order of acquisition.
+    """The slots that one call holds, which are released in reverse order of acquisition.
 
     Attributes:
         call_id: The id of the call.
-        scope: The scope with the call's deadline, once the call runs; None if it has no deadline.
-        ended: True if the call has an outcome. A run that it started may still be alive.
+        scope: The scope with the call's deadline, once the call is running; None if the call has no
+            deadline.
+        ended: True if the call has an outcome. A run that the call started may still be alive.
     """
 
     call_id: str
     scope: trio.CancelScope | None = attrs.field(default=None, init=False)
     ended: bool = attrs.field(default=False, init=False)
-    # Created on demand: few calls start a run in which a question is asked.
+    # Created on demand, since few calls start a run that asks a question.
     _deadline: PausableDeadline | None = attrs.field(default=None, init=False)
     _held: list[tuple[FairLimiter, str | None]] = attrs.field(
         factory=list[tuple[FairLimiter, "str | None"]], init=False
@@ -95,34 +98,34 @@ class CallSlots:
     _taking: trio.Event | None = attrs.field(default=None, init=False)
 
     def pause_deadlines(self) -> None:
-        """Pause the call's deadline, for a question to a person in a child run."""
+        """Pause the call's deadline while a child run asks a person a question."""
         if self._deadline is None and self.scope is not None:
             self._deadline = PausableDeadline(self.scope)
         if self._deadline is not None:
             self._deadline.pause()
 
     def resume_deadlines(self) -> None:
-        """Resume the deadline; must be called once for each `pause_deadlines`."""
+        """Resume the deadline; must be called once for each call to `pause_deadlines`."""
         if self._deadline is not None:
             self._deadline.resume()
 
     async def take(self, slots: FairLimiter, key: str | None) -> None:
         """Acquire a slot that is lent while the call waits for a child run.
 
-        Cancellation: safe; a cancelled take acquires nothing.
+        Cancellation: safe; a cancelled call acquires nothing.
         """
         await slots.acquire(key)
         self._held.append((slots, key))
 
     def take_nowait(self, slots: FairLimiter, key: str | None) -> bool:
-        """Acquire such a slot if it is free. Return whether it was acquired."""
+        """Acquire such a slot if one is free, and return whether it was acquired."""
         if not slots.take_nowait(key):
             return False
         self._held.append((slots, key))
         return True
 
     def at_end(self, release: Callable[[], None]) -> None:
-        """Call `release` at the end of the call. For resources that are not lent."""
+        """Call `release` at the end of the call; for resources that are not lent."""
         self._finally.append(release)
 
     def release_all(self) -> None:
@@ -134,14 +137,14 @@ class CallSlots:
             self._finally.pop()()
 
     def lend(self) -> None:
-        """Release the slots for a child run that begins."""
+        """Release the slots because a child run begins."""
         self._borrowers += 1
         if not self._lent:
             self._lent = True
             self._give_back()
 
     async def take_again(self) -> None:
-        """Acquire the slots again, ahead of other waiters, if the last child run has ended.
+        """If the last child run has ended, acquire the slots again, ahead of other waiters.
 
         Cancellation: safe; the call then continues to its end without its slots.
         """
@@ -149,7 +152,7 @@ class CallSlots:
         while self._lent and not self._borrowers:
             if self._taking is None:
                 await self._take_all()
-            else:  # two tasks that acquire would deadlock under a limit of one
+            else:  # if two tasks acquired slots at once, a limit of one would deadlock
                 await self._taking.wait()
 
     async def _take_all(self) -> None:
@@ -159,7 +162,7 @@ class CallSlots:
             for slots, key in self._held:
                 await slots.acquire(key, first=True)
                 taken.append((slots, key))
-            if not self._borrowers:  # else another child run has begun meanwhile
+            if not self._borrowers:  # otherwise another child run has begun in the meantime
                 self._lent = False
                 taken.clear()
         finally:
@@ -175,12 +178,12 @@ class CallSlots:
 
 @attrs.frozen(eq=False)
 class SessionWait:
-    """The wait of one run for a session that another run holds; use it with `with`.
+    """One run's wait for a session that another run holds; use it with `with`.
 
     Attributes:
-        node: The run that waits.
+        node: The waiting run.
         session_id: The session.
-        holder: Returns the run that holds the session; None if that is not known.
+        holder: Returns the run that holds the session; None if it is not known.
     """
 
     node: RunNode
@@ -197,10 +200,10 @@ class SessionWait:
             ancestor.waits.remove(self)
 
     def blocks(self, run: RunNode) -> bool:
-        """Return whether a run cannot end before this wait does.
+        """Return whether a run cannot end before this wait ends.
 
-        It cannot if it is an ancestor of the run that waits. A call that has ended waits for no
-        run that it started.
+        This is true for the ancestors of the waiting run, unless the call in between has ended,
+        since such a call no longer waits for the runs that it started.
         """
         node = self.node
         while node is not run:
@@ -214,11 +217,11 @@ class SessionWait:
 
 
 def find_wait_cycle(wait: SessionWait) -> tuple[str, ...]:
-    """Return the sessions of the cycle that a wait closes; empty if there is none.
+    """Return the sessions in the cycle that a wait would close; empty if there is no cycle.
 
     Each session waits for the next one. The first and the last are the same session.
     """
-    # Depth first. Each entry is the wait to follow, and the sessions that lead to it.
+    # A depth-first search. Each entry is a wait to follow and the sessions that lead to it.
     paths: list[tuple[SessionWait, tuple[str, ...]]] = [(wait, (wait.session_id,))]
     seen: set[RunNode] = set()
     while paths:
@@ -229,9 +232,10 @@ def find_wait_cycle(wait: SessionWait) -> tuple[str, ...]:
         if wait.blocks(holder):
             return (holder.session_id, *path)
         seen.add(holder)
-        # A copy, because a run in another thread may begin or end a wait meanwhile.
-        below = (one for one in tuple(holder.waits) if one.blocks(holder))
-        paths += [(one, (*path, one.session_id)) for one in below]
+        # Iterate over a copy, because a run in another thread may begin or end a wait in the
+        # meantime.
+        below = (inner for inner in tuple(holder.waits) if inner.blocks(holder))
+        paths += [(inner, (*path, inner.session_id)) for inner in below]
     return ()
 
 

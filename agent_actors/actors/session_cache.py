@@ -1,8 +1,8 @@
-"""Sessions in memory, and how records read from a store update them.
+"""The sessions in memory, and how they are updated with records read from a store.
 
 This module does no I/O. If other processes can open the store, a session in memory may be out of
-date: another process may have written to it, or deleted it and started it again. This module
-detects that from the records at the end of the log.
+date: another process may have written to it, or deleted and restarted it. This module detects such
+changes from the records at the end of the log.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ class CachedSession:
 
     Attributes:
         session_id: The id of the session.
-        state: The fold of its records.
-        users: Number of runs that have the session open; at most one.
+        state: The state built from its records.
+        users: The number of runs that have the session open; at most one.
         dirty: True if the outcome of an append is unknown.
-        last_used: Time of the last use, by trio's clock.
-        noted: The metadata that was last recorded in this process; None if there is none.
+        last_used: The time of the last use, by trio's clock.
+        noted: The metadata that this process last recorded; None if there is none.
         announced: True if subscribers were notified that the session is open.
         noting: The metadata to record with the next commit; None if there is none.
     """
@@ -40,32 +40,32 @@ class CachedSession:
     announced: bool = False
     noted: dict[str, JsonValue] | None = None
     noting: dict[str, JsonValue] | None = None
-    # Distinguishes the last record from a record of another log with the same `seq`.
+    # Distinguishes the last record from a record with the same `seq` in another log.
     last_id: str = ""
 
     def take(self, records: Sequence[AnyEvent]) -> None:
-        """Fold the next records."""
+        """Apply the next records to the state."""
         for record in records:
             self.state.apply(record)
         if records:
             self.last_id = _id_of(records[-1])
 
     def note(self, metadata: dict[str, JsonValue]) -> None:
-        """Record these metadata keys with the next commit, unless they equal the last ones."""
+        """Record these metadata keys with the next commit, unless they are unchanged."""
         if metadata is not self.noted and metadata != self.noted:
             self.noting = metadata
 
     def overtaken(self, store: SessionStore) -> bool:
-        """Return whether others may have used the session meanwhile; if not, claim it."""
+        """Return whether other processes may have used the session since; if not, claim it."""
         return not cast(SharedStore, store).take_nowait(self.session_id)
 
     def read_from(self, *, shared: bool) -> int:
-        """Return the `seq` after which to read the log, to see whether this is still its end."""
+        """Return the `seq` after which to read the log for new records."""
         last = self.state.last_seq
         return max(last - 1, 0) if shared else last
 
     def caught_up(self, records: Sequence[AnyEvent], *, shared: bool) -> bool:
-        """Fold the records read from there. Return False if all records must be read again."""
+        """Apply the records read from there, and return False if all records must be read again."""
         if shared and self.state.last_seq:
             if not records or _id_of(records[0]) != self.last_id:
                 return False
@@ -76,7 +76,7 @@ class CachedSession:
 
 
 def loaded_from(session_id: str, records: Sequence[AnyEvent]) -> CachedSession:
-    """Return a session whose records were all read."""
+    """Return a session with all of its records, which were just read."""
     last_id = _id_of(records[-1]) if records else ""
     return CachedSession(session_id, fold(records), last_id=last_id)
 
@@ -86,7 +86,7 @@ def _id_of(record: AnyEvent) -> str:
 
 
 def instant_store(store: SessionStore) -> InstantStore | None:
-    """Return the store if it can answer synchronously; else None.
+    """Return the store if it can be called synchronously; otherwise None.
 
     The store counts as asynchronous if a subclass has overridden only the async methods.
     """
@@ -99,17 +99,17 @@ def instant_store(store: SessionStore) -> InstantStore | None:
 
 
 def is_shared(store: SessionStore) -> bool:
-    """Return whether other processes can open the store, too."""
+    """Return whether other processes can also open the store."""
     return isinstance(store, SharedStore) and store.shared
 
 
 def told(error: Exception) -> str:
-    """Return the text for an error of a store."""
+    """Return the text for an error that a store raised."""
     return f"{type(error).__name__}: {error}"
 
 
 def unreadable(session_id: str, error: Exception) -> SessionStoreError:
-    """Return the error to raise if a store failed to read."""
+    """Return the error to raise if a store could not be read."""
     return SessionStoreError(f"its records cannot be read: {told(error)}", session_id=session_id)
 
 
@@ -118,7 +118,7 @@ def unknown(session_id: str, cause: Exception | None, seconds: float) -> Session
 
     Args:
         session_id: The session.
-        cause: The error of the store; None if the store took too long.
+        cause: The error that the store raised; None if the store took too long.
         seconds: The timeout of the store.
     """
     what = f"took longer than {seconds:g} s" if cause is None else told(cause)

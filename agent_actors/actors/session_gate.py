@@ -1,21 +1,22 @@
 """SessionGate: at most one run per session.
 
-The gate owns, per session, the holder and the waiters. It knows of a run only its id, its place in
-the tree of runs, and how to stop it. An uncontended acquire is synchronous. If the session is held,
-the policy of the second run decides. `reject` raises. All other policies wait in one bounded queue,
-which is first come, first served, except for one rule: runs that stop the holder (`interrupt`,
-`rollback`) are ahead of runs that wait for it (`queue`, `steer`). If such an interrupting run is
-queued behind a new holder that interrupts, too, the new holder is stopped immediately. The most
-recent request therefore wins, and the prompts of the earlier runs stay in the history. The gate
-does not know about input for a running holder (`steer`).
+For each session, the gate owns the holder and the waiters. All it knows about a run is its id, its
+place in the tree of runs, and how to stop it. Acquiring a free session is synchronous. If the
+session is held, the policy of the arriving run decides. With `reject`, the call raises an error.
+With all other policies, the run waits in one bounded queue. The queue is first come, first served,
+except that runs that stop the holder (`interrupt`, `rollback`) go ahead of runs that wait for it to
+end (`queue`, `steer`). If an interrupting run is queued behind a new holder that is itself an
+interrupting run, the new holder is stopped immediately. The most recent request therefore wins, and
+the prompts of the earlier runs stay in the history. The gate does not handle the input that `steer`
+sends to a running holder.
 
-Callers that interrupt again and again cannot keep a waiting run from its turn: at most
-`MAX_OVERTAKES` interrupting runs that arrived later go ahead of the first waiting run. The
-interrupting runs that are queued behind it wait for its end; only a run that arrives later, or a
-caller, stops it.
+Callers that keep interrupting cannot hold up a waiting run for ever: at most `MAX_OVERTAKES`
+interrupting runs that arrived later go ahead of the first waiting run. When that run starts, the
+interrupting runs that are queued behind it wait for it to end. It is stopped only by a run that
+arrives later, or by a caller.
 
-Every lease has a fencing number from one counter per runtime, so that a store can refuse a writer
-whose lease has passed to another run. An entry with a holder or a waiter is never dropped; an entry
+Every lease has a fencing number from one counter per runtime, so that a store can reject a writer
+whose lease has passed to another run. An entry with a holder or a waiter is never dropped. An entry
 with neither is removed immediately.
 """
 
@@ -38,20 +39,21 @@ _LOG: Final = logging.getLogger(__name__)
 
 OnBusy: TypeAlias = Literal["reject", "queue", "interrupt", "rollback", "steer"]
 
-# The reason that a holder is stopped with, by the policy of the run that arrives.
+# The reason for stopping the holder, by the policy of the arriving run.
 _STOPS: Final[Mapping[OnBusy, CancelReason]] = MappingProxyType(
     {"interrupt": CancelReason.INTERRUPT, "rollback": CancelReason.ROLLBACK}
 )
 
-# Asks a holder to end, with a reason and an optional text; synchronous, may be called repeatedly.
+# Asks a holder to end, with a reason and an optional text. Synchronous; may be called repeatedly.
 StopHolder: TypeAlias = Callable[[CancelReason, str], None]
-# Notifies a waiter of its position, from 1, and of the holder's run id; synchronous.
+# Reports to a waiter its position, counted from 1, and the holder's run id. Synchronous.
 OnPositionChange: TypeAlias = Callable[[int, str], None]
 
-# The number of later interrupting runs that may go ahead of the first run that waits.
+# The maximum number of later interrupting runs that may go ahead of the first waiting run.
 MAX_OVERTAKES: Final = 8
 
-# Further runs are rejected immediately, so that they do not pile up behind a run.
+# The maximum number of waiting runs. Further runs are rejected immediately, so that they do not
+# pile up.
 QUEUE_CAPACITY: Final = 100
 
 
@@ -60,10 +62,10 @@ class GateStatistics:
     """A snapshot of the gate.
 
     Attributes:
-        held: Number of sessions with a run.
-        waiting: Number of runs that wait for their session.
-        rejected: Number of runs rejected with `SessionBusy` so far.
-        stopped: Number of times that a run or a caller asked a holder to end.
+        held: The number of sessions that a run holds.
+        waiting: The number of runs that are waiting for their session.
+        rejected: The number of runs rejected with `SessionBusy` so far.
+        stopped: The number of times that a run or a caller has asked a holder to end.
     """
 
     held: int
@@ -74,13 +76,13 @@ class GateStatistics:
 
 @attrs.define(eq=False)
 class Lease:
-    """The right to run one session, until it is released.
+    """The right to use one session, until the lease is released.
 
     Attributes:
         session_id: The session.
         run_id: The run that holds the lease.
-        fence: A number that grows with every lease of the runtime.
-        node: The run in the tree of runs; None if the lease is not for a run.
+        fence: The fencing number, which grows with every lease of the runtime.
+        node: The run's node in the tree of runs; None if the lease is not for a run.
     """
 
     session_id: str
@@ -92,13 +94,13 @@ class Lease:
     _released: bool = attrs.field(default=False, init=False)
 
     def release(self) -> None:
-        """Pass the session on to the next waiter. Idempotent."""
+        """Pass the session to the next waiter. Idempotent."""
         if not self._released:
             self._released = True
             self._gate.release_to_next(self.session_id)
 
     def stop(self, reason: CancelReason, why: str) -> None:
-        """Ask the holder to end. A holder without a stop function ends soon anyway."""
+        """Ask the holder to end; a holder without a stop function will end soon anyway."""
         if self._stop is not None:
             self._stop(reason, why)
 
@@ -118,14 +120,14 @@ class _Waiter:
     node: RunNode | None
     granted: trio.Event = attrs.field(factory=trio.Event)
     lease: Lease | None = None
-    # The number of the waiter among all waiters of its session, from 1.
+    # The waiter's sequence number among all waiters for its session, from 1.
     arrival: int = 0
 
 
 @attrs.define(eq=False)
 class _Entry:
     holder: Lease
-    # Runs that stop the holder, and runs that wait for it; each in the order of their arrival.
+    # Runs that stop the holder, and runs that wait for it to end; both in order of arrival.
     stoppers: list[_Waiter] = attrs.field(factory=list[_Waiter])
     others: list[_Waiter] = attrs.field(factory=list[_Waiter])
     arrivals: int = 0
@@ -146,7 +148,7 @@ class _Entry:
         self.others.remove(waiter)
 
     def waiters(self) -> list[_Waiter]:
-        """Return the waiters in the order in which they acquire the session, as of now."""
+        """Return the waiters in the order in which they would currently acquire the session."""
         order: list[_Waiter] = []
         stoppers, overtakes = deque(self.stoppers), self.overtakes
         for other in self.others:
@@ -171,7 +173,7 @@ class SessionGate:
 
     Args:
         first_fence: The fencing number of the first lease.
-        queue_capacity: Number of runs that may wait for one session.
+        queue_capacity: The maximum number of runs that may wait for one session.
     """
 
     def __init__(self, *, first_fence: int = 1, queue_capacity: int = QUEUE_CAPACITY) -> None:
@@ -184,7 +186,7 @@ class SessionGate:
         self._stopped = 0
 
     def start_fences_at(self, fence: int) -> None:
-        """Continue from a higher fencing number: the epoch of the store."""
+        """Continue from a higher fencing number, which the store's epoch determines."""
         self._next_fence = max(self._next_fence, fence)
 
     def holder(self, session_id: str) -> str | None:
@@ -211,8 +213,8 @@ class SessionGate:
             session_id: The session.
             run_id: The run that acquires it.
             ancestors: The sessions that the run's ancestors hold.
-            stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
-            node: The run in the tree of runs; None if the lease is not for a run.
+            stop: Asks this run to end, once it holds the session; None if it will end soon anyway.
+            node: The run's node in the tree of runs; None if the lease is not for a run.
 
         Raises:
             SessionBusy: Another run holds the session; the error names it.
@@ -235,24 +237,25 @@ class SessionGate:
         moved: OnPositionChange | None = None,
         node: RunNode | None = None,
     ) -> Lease:
-        """Acquire the session; if it is held, follow the policy.
+        """Acquire the session; if another run holds it, follow the policy.
 
         Args:
             session_id: The session.
             run_id: The run that acquires it.
-            on_busy: `reject` raises; `queue` and `steer` wait in the queue; `interrupt` and
-                `rollback` stop the holder, and wait ahead of those.
+            on_busy: `reject` raises an error; `queue` and `steer` wait in the queue; `interrupt`
+                and `rollback` stop the holder and wait ahead of runs that only wait.
             ancestors: The sessions that the run's ancestors hold. Waiting for one of them would be
-                a deadlock, and is refused under every policy.
-            stop: Asks this run to end, once it holds the session; None if it ends soon anyway.
-            moved: Called with the position in the queue, at first and after every change; None for
+                a deadlock, so it is rejected under every policy.
+            stop: Asks this run to end, once it holds the session; None if it will end soon anyway.
+            moved: Called with the position in the queue, initially and after every change; None for
                 no notification.
-            node: The run in the tree of runs; None if the lease is not for a run.
+            node: The run's node in the tree of runs; None if the lease is not for a run.
 
         Raises:
-            SessionBusy: The session is held, and the policy, the ancestry or the length of the
-                queue forbids to wait; or the runs would wait for each other, directly or through
-                runs of further sessions. A run that stops the holder ends such a cycle.
+            SessionBusy: The session is held, and the run may not wait because of the policy, its
+                ancestors or a full queue; or the runs would wait for each other, directly or
+                through runs on other sessions. The last reason does not apply to a run that stops
+                the holder, since it breaks the cycle.
 
         Cancellation: safe; a lease that was granted in the same tick as the cancellation is
             returned. A holder that was asked to end still ends.
@@ -268,7 +271,7 @@ class SessionGate:
             raise SessionBusy(
                 session_id=session_id,
                 run_id=entry.holder.run_id,
-                reason=f"and {waiting} runs already wait; try again later",
+                reason=f"and {waiting} runs are already waiting; try again later",
             )
         waiter = _Waiter(run_id, _STOPS.get(on_busy), stop, moved, node)
         if node is None:
@@ -299,7 +302,7 @@ class SessionGate:
 
         Args:
             session_id: The session.
-            reason: The reason, for the run.
+            reason: The reason, which is passed to the run.
             why: The reason as free text; may be empty.
             ancestors: The sessions that the ancestors of the caller hold.
 
@@ -318,7 +321,7 @@ class SessionGate:
         return entry.holder.run_id
 
     def release_to_next(self, session_id: str) -> None:
-        """Grant the session to the next waiter, after its holder is done. For `Lease.release`."""
+        """Grant the session to the next waiter, after its holder has ended; for `Lease.release`."""
         entry = self._entries[session_id]
         _note(session_id, entry.holder.run_id, "released the lease")
         if not entry.stoppers and not entry.others:
@@ -330,7 +333,8 @@ class SessionGate:
             session_id, waiter.run_id, waiter.stop, waiter.node
         )
         waiter.granted.set()
-        # A run that was overtaken too often must not be stopped by the runs that overtook it next.
+        # A run that was overtaken too often must not be stopped by the next runs that would
+        # overtake it.
         stops = entry.stoppers[0].stops if entry.stoppers else None
         if waiter.stops is not None and stops is not None:
             self._tell_stop(waiter.lease, stops)
@@ -347,7 +351,7 @@ class SessionGate:
 
     async def _wait_for(self, waiter: _Waiter) -> Lease:
         await waiter.granted.wait()
-        assert waiter.lease is not None  # set before the event, by `release_to_next`
+        assert waiter.lease is not None  # set by `release_to_next` before the event is set
         return waiter.lease
 
     def _withdraw(self, session_id: str, waiter: _Waiter) -> None:
@@ -384,8 +388,8 @@ class SessionGate:
             session_id=session_id,
             run_id=entry.holder.run_id,
             reason=(
-                f"waiting for it would deadlock, because each of these sessions waits for the next:"
-                f" {sessions}; use another session, or on_busy='interrupt'"
+                "waiting for the session would deadlock, because each of these sessions is waiting "
+                f"for the next: {sessions}; use another session, or on_busy='interrupt'"
             ),
         )
 
@@ -394,20 +398,21 @@ class SessionGate:
         reason = ""
         if session_id in ancestors:
             reason = (
-                "this run is a descendant of it, so waiting would deadlock; use another session"
+                "the current run is a descendant of that run, so waiting would deadlock; "
+                "use another session"
             )
         return SessionBusy(session_id=session_id, run_id=entry.holder.run_id, reason=reason)
 
 
 def _note(session_id: str, run_id: str, message: str, *values: object) -> None:
-    """Log an event of a lease. It may concern another run than the current code."""
+    """Log an event of a lease, which may concern a run other than the current one."""
     if _LOG.isEnabledFor(logging.DEBUG):
         ids = {"session_id": session_id, "run_id": run_id}
         _LOG.debug(f"session %s: run %s {message}", session_id, run_id, *values, extra=ids)
 
 
 def _tell_places(entry: _Entry, first: int) -> None:
-    """Notify the waiters from this position on, counted from 0, of their positions."""
+    """Report their positions to the waiters, starting at this position, counted from 0."""
     for place, waiter in enumerate(entry.waiters()[first:], first + 1):
         if waiter.moved is not None:
             waiter.moved(place, entry.holder.run_id)

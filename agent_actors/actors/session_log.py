@@ -1,16 +1,19 @@
 """SessionLog: append-only records, committed in groups.
 
-The actor owns the sessions in memory (an LRU cache with a time to live) and the only writer of the
-store. It does not know what a run does: it stamps records with `seq` and time, commits them and
-folds them. Two appends of one session never overlap, because only the holder of its lease appends.
+The actor owns the sessions in memory (an LRU cache with a time to live), and is the only writer to
+the store. It does not know what a run does: it adds `seq` and time to records, commits them, and
+applies them to the session's state. Two appends to one session never overlap, because only the
+holder of its lease appends.
 
-This actor is the declared exception to one worker per request: appends go to one committer, which
-takes all waiting appends as one batch. A cancelled append is withdrawn if it is not in a batch yet;
-otherwise its end is waited for. A failed or late commit has an unknown outcome: the session is
-dirty, the caller gets `SessionStoreError`, and the next run reads the end of the log first.
+Unlike the other actors, this actor does not use one worker per request: appends go to one
+committer, which takes all waiting appends as one batch. A cancelled append is withdrawn if it is
+not yet in a batch; otherwise the caller waits for it to finish. If a commit fails or is late, its
+outcome is unknown: the session is marked as dirty, the caller gets `SessionStoreError`, and the
+next run first reads the end of the log.
 
-A store that never waits (`InstantStore`) is read and written in the caller's task. Nothing needs to
-be grouped, withdrawn or timed out, and another task would cost more than everything else.
+A store that never waits (`InstantStore`) is read and written in the caller's task. Its calls need
+not be grouped, withdrawn or timed out, and switching to another task would cost more than the call
+itself.
 """
 
 import logging
@@ -48,14 +51,14 @@ from agent_actors.sessions import SessionState
 
 _LOG: Final = logging.getLogger(__name__)
 
-# Sessions in memory. A session costs about a kilobyte in addition to its records.
+# The maximum number of sessions in memory. Each costs about a kilobyte in addition to its records.
 MAX_SESSIONS: Final = 1000
 # Seconds that an idle session stays in memory, and seconds between two sweeps.
 SESSION_TTL: Final = 3600.0
 SWEEP_EVERY: Final = 300.0
-# Number of sessions in use that are skipped in the search for a session to evict.
+# The number of sessions in use that may be skipped when looking for a session to evict.
 _LOOKS: Final = 32
-# Seconds for one commit or one load.
+# Time limit, in seconds, for one commit or one load.
 STORE_TIMEOUT: Final = 10.0
 
 
@@ -65,11 +68,11 @@ class LogStatistics:
 
     Attributes:
         sessions: Sessions in memory.
-        evicted: Sessions that were evicted so far, for lack of space or of use.
+        evicted: Sessions evicted so far, because space was needed or because they were idle.
         commits: Batches committed so far.
         records: Records committed so far.
         failures: Appends that failed so far.
-        appends: The mailbox of the committer.
+        appends: Statistics of the committer's mailbox.
     """
 
     sessions: int
@@ -93,7 +96,7 @@ class OpenSession:
 
     Attributes:
         session_id: The id of the session.
-        state: The fold of its records; read-only.
+        state: The state built from its records; read-only.
     """
 
     session_id: str
@@ -108,22 +111,22 @@ class OpenSession:
         return self.state.history()
 
     async def append(self, scope: EventScope, drafts: Sequence[EventBuilder]) -> tuple[Event, ...]:
-        """Commit records together, all or none, and fold them.
+        """Commit all or none of the records, and apply them to the session's state.
 
         Returns:
             The events, with their `seq`.
 
         Raises:
-            SessionStoreError: The append failed; its outcome is unknown.
-            SessionFenced: Another writer has appended meanwhile.
+            SessionStoreError: The append failed. Its outcome is unknown.
+            SessionFenced: Another writer has appended records since this session was opened.
 
-        Cancellation: an append that is not in a batch yet is withdrawn. Otherwise its end is waited
-        for, and a successful commit returns.
+        Cancellation: an append that is not yet in a batch is withdrawn. Otherwise the call waits
+        for it to finish, and returns if the commit succeeds.
         """
         return await self._log.append(self._loaded, self._fence, scope, drafts)
 
     def announce(self) -> bool:
-        """Return True once per opening of the session in this runtime: to the first caller."""
+        """Return True to the first caller each time that this runtime loads the session."""
         first, self._loaded.announced = not self._loaded.announced, True
         return first
 
@@ -132,16 +135,16 @@ class OpenSession:
         self._loaded.note(metadata)
 
     async def append_lines(self, events: Sequence[AnyEvent], lines: Sequence[bytes]) -> None:
-        """Commit records that are already serialised, unchanged, all or none.
+        """Commit all or none of the records, which are already serialised, without changing them.
 
         Args:
-            events: The records, whose `seq` continue from the end of the log.
+            events: The records, whose `seq` values must continue from the end of the log.
             lines: The JSON of each record, which may contain fields unknown to this version.
 
         Raises:
-            SessionStoreError, SessionFenced: As for `append`.
+            SessionStoreError, SessionFenced: See `append`.
 
-        Cancellation: as for `append`.
+        Cancellation: see `append`.
         """
         await self._log.append_lines(self._loaded, self._fence, tuple(events), tuple(lines))
 
@@ -159,17 +162,17 @@ class OpenSession:
 
 
 class SessionLog:
-    """The log of one runtime.
+    """The session log of one runtime.
 
     Args:
-        store: The store of the records.
+        store: The store for the records.
         ids: Makes event ids.
         wall_clock: Returns seconds since the epoch.
-        is_held: Returns True for sessions with a run or a waiter; these are never evicted.
-        max_sessions: Maximum number of sessions in memory.
+        is_held: Returns True for sessions with a run or a waiter, which are never evicted.
+        max_sessions: The maximum number of sessions in memory.
         session_ttl: Seconds that an idle session stays in memory.
-        store_timeout: Seconds for one commit or one load.
-        on_evicted: Called with the id of each session that leaves the memory.
+        store_timeout: Time limit, in seconds, for one commit or one load.
+        on_evicted: Called with the id of each session that is evicted from memory.
         on_deleted: Called with the id of each session that is deleted.
     """
 
@@ -205,7 +208,7 @@ class SessionLog:
         self._evicted = self._commits = self._records = self._failures = 0
 
     async def start(self) -> int:
-        """Open the store and start the committer; return the store's epoch.
+        """Open the store, start the committer, and return the store's epoch.
 
         Raises:
             SessionStoreError: The store cannot be used.
@@ -215,12 +218,12 @@ class SessionLog:
         return epoch
 
     async def open(self, lease: Lease) -> OpenSession:
-        """Open the session of a lease; load it if necessary, or create it if it does not exist.
+        """Open the leased session, loading it if necessary, or creating it if it does not exist.
 
         Raises:
             SessionStoreError: The records cannot be read.
 
-        Cancellation: safe; nothing stays open.
+        Cancellation: safe; a cancelled call leaves nothing open.
         """
         session_id = lease.session_id
         loaded = self._loaded.get(session_id)
@@ -236,12 +239,12 @@ class SessionLog:
         return OpenSession(session_id, loaded.state, loaded, lease.fence, self)
 
     def peek(self, session_id: str) -> Messages | None:
-        """Return the history of a session in memory; None if it is not in memory."""
+        """Return the history of a session; None if the session is not in memory."""
         state = self.peek_state(session_id)
         return None if state is None else state.history()
 
     def peek_state(self, session_id: str) -> SessionState | None:
-        """Return the state of a session in memory, read-only; None if it is not in memory."""
+        """Return the read-only state of a session; None if the session is not in memory."""
         loaded = self._loaded.get(session_id)
         return loaded.state if loaded else None
 
@@ -280,7 +283,8 @@ class SessionLog:
         session_id = loaded.session_id
         if loaded.dirty:
             raise SessionStoreError(
-                "an earlier append of this run has an unknown outcome; nothing more is written",
+                "the outcome of an earlier append in this run is unknown, "
+                "so nothing more is written",
                 session_id=session_id,
             )
         last_seq = loaded.state.last_seq
@@ -293,7 +297,7 @@ class SessionLog:
         try:
             await self._appends.put(_Append(loaded, append, request))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the committer broke during the wait; the end of the actor fails the request
+            pass  # the committer broke meanwhile; when the actor ends, the request fails
         except BaseException:
             request.cancel("never sent")
             raise
@@ -311,25 +315,25 @@ class SessionLog:
                 self._sweeping = True
 
     async def delete(self, lease: Lease) -> None:
-        """Delete the session of a lease, from memory and from the store.
+        """Delete the leased session from memory and from the store.
 
         Raises:
             SessionStoreError: The session could not be deleted, or the outcome is unknown.
-            SessionBusy: Another process that has the store open uses the session.
+            SessionBusy: Another process is using the session through the same store.
 
-        Cancellation: safe; the session is either deleted or not.
+        Cancellation: safe; the session is either deleted or unchanged.
         """
         await self.owner.ask(partial(self._delete, lease.session_id))
 
     def forget(self, session_id: str) -> None:
-        """Drop a session that the store no longer has from memory, unless a run uses it."""
+        """If the store no longer has a session, drop it from memory, unless a run is using it."""
         loaded = self._loaded.get(session_id)
         if loaded is not None and self._is_idle(loaded):
             del self._loaded[session_id]
             self._on_deleted(session_id)
 
     def read_anew(self, session_id: str) -> None:
-        """Drop a session whose stored records have changed; its next run reads them again."""
+        """Drop a session from memory because its stored records have changed."""
         if session_id in self._loaded and not self._loaded[session_id].users:
             del self._loaded[session_id]
 
@@ -343,13 +347,13 @@ class SessionLog:
         done = self._commits, self._records, self._failures
         return LogStatistics(loaded, self._evicted, *done, appends)
 
-    # Loading and evicting.
+    # Load and evict sessions.
 
     async def _load(self, session_id: str, loaded: CachedSession | None) -> CachedSession:
         try:
             return await self._read(session_id, loaded)
         except BaseException:
-            # A read that failed or was cancelled may have claimed the session.
+            # A failed or cancelled read may have claimed the session.
             self._store.released(session_id)
             raise
 
@@ -385,11 +389,12 @@ class SessionLog:
             raise
         except Exception as error:
             raise SessionStoreError(
-                f"it could not be deleted: {told(error)}", session_id=session_id
+                f"the session could not be deleted: {told(error)}", session_id=session_id
             ) from error
         if limit.cancelled_caught:
             raise SessionStoreError(
-                f"it is unknown whether it was deleted within {self._store_timeout:g} s; try again",
+                f"the store did not confirm the deletion within {self._store_timeout:g} s, so the "
+                "session may or may not have been deleted; try again",
                 session_id=session_id,
             )
         self._on_deleted(session_id)
@@ -414,8 +419,9 @@ class SessionLog:
         excess = len(self._loaded) - self._max_sessions
         if excess <= 0:
             return
-        # Least recently used first. A session in use is moved to the end, and only a few sessions
-        # are checked: if all are in use, each new session would otherwise check all of them.
+        # Evict the least recently used sessions first. A session in use is moved to the end. Only a
+        # few sessions are checked, since otherwise each new session would check all of them when
+        # all are in use.
         for loaded in tuple(islice(self._loaded.values(), excess + _LOOKS)):
             if self._is_idle(loaded):
                 self._evict(loaded)
@@ -433,13 +439,13 @@ class SessionLog:
         self._store.evicted(loaded.session_id)
         self._on_evicted(loaded.session_id)
         if _LOG.isEnabledFor(logging.DEBUG):
-            # The current code may belong to a run of another session.
+            # The current code may belong to a run on another session.
             about = {"session_id": loaded.session_id}
-            _LOG.debug("session %s leaves the memory", loaded.session_id, extra=about)
+            _LOG.debug("session %s is evicted from memory", loaded.session_id, extra=about)
         self._evicted += 1
 
     async def _sweep(self) -> None:
-        # Ends when no session is left, and is started again with the next one.
+        # This task ends when no session is left, and is started again with the next session.
         try:
             while self._loaded:
                 await trio.sleep(SWEEP_EVERY)
@@ -453,7 +459,7 @@ class SessionLog:
         finally:
             self._sweeping = False
 
-    # Committing.
+    # Commit records.
 
     async def _commit_loop(self) -> None:
         try:
@@ -468,13 +474,13 @@ class SessionLog:
 
     async def _commit(self, batch: Sequence[_Append]) -> None:
         if not batch:
-            return  # all requests were withdrawn
+            return  # all requests have been withdrawn
         outcomes: Sequence[SessionError | None] = ()
         cause: Exception | None = None
         try:
             with trio.move_on_after(self._store_timeout):
                 outcomes = await self._store.append([item.append for item in batch])
-        except Exception as error:  # noqa: BLE001 - passed to every caller of the batch
+        except Exception as error:  # noqa: BLE001 - passed to every caller in the batch
             cause = error
         self._commits += 1
         for position, item in enumerate(batch):

@@ -1,9 +1,10 @@
-"""Deadlines for many streams that cost one sleeping task.
+"""Deadlines for many streams, at the cost of one sleeping task.
 
 For each watched stream, this module owns the time of the last delta and the current deadline. A
-delta costs a reading of the clock; nothing is rescheduled. One sweeper task sleeps until the
-nearest deadline, checks which streams are late, and ends when no stream is watched. A task that
-kept ticking would keep a virtual clock running for ever. The module does not know what streams are.
+delta only costs one clock reading; nothing is rescheduled. One sweeper task sleeps until the
+nearest deadline, checks which streams are late, and ends when no stream is being watched. A task
+that kept ticking would keep a virtual clock running for ever. The module knows nothing else about
+streams.
 """
 
 import math
@@ -17,27 +18,26 @@ from agent_actors.domain.limits import Timeouts
 from agent_actors.errors import DeadlineKind
 
 _STOPPING: Final = 5.0
-"""Seconds in which a stream must end after it was asked to. Closing a connection takes less."""
+"""Seconds that a stream has to end after it was asked to. Closing a connection takes less time."""
 
 
 @attrs.define(eq=False)
 class Watch:
-    """One watched stream. Times are those of `trio.current_time`."""
+    """One watched stream. All times are by `trio.current_time`."""
 
     deadlines: Timeouts
     started: float
     _last: float
     _begun: bool = attrs.field(default=False, init=False)
     _paused: bool = attrs.field(default=False, init=False)
-    # The clock's own method: `trio.current_time` would look it up again for each delta of each
-    # stream.
+    # The clock's own method, since `trio.current_time` would look it up again for every delta.
     _now: Callable[[], float] = attrs.field(
         factory=lambda: trio.lowlevel.current_clock().current_time, init=False
     )
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     expired: DeadlineKind | None = attrs.field(default=None, init=False)
-    # Called instead of a cancellation when everything needed has arrived; and the deadline for
-    # that.
+    # If everything needed has arrived, this function is called instead of cancelling the stream.
+    # `_stopping` is then the deadline by which the stream must end.
     _stop: Callable[[], object] | None = attrs.field(default=None, init=False)
     _stopping: tuple[float, DeadlineKind] | None = attrs.field(default=None, init=False)
 
@@ -56,15 +56,15 @@ class Watch:
         self._last = trio.current_time()
 
     def mark_complete(self, stop: Callable[[], object] | None) -> None:
-        """Record that everything needed has arrived; being late is then no failure.
+        """Record that everything needed has arrived, so that being late is no longer a failure.
 
         Args:
-            stop: Called at a deadline to end the stream; None to make it a failure again.
+            stop: Called at a deadline to end the stream; None: being late is a failure again.
         """
         self._stop = stop
 
     def next_deadline(self) -> tuple[float, DeadlineKind]:
-        """Return the next deadline of this stream, if nothing arrives, and its kind."""
+        """Return the time and kind of this stream's next deadline, if nothing arrives before it."""
         if self._stopping is not None:
             return self._stopping
         total = self.started + self.deadlines.total
@@ -75,19 +75,19 @@ class Watch:
         return min((total, "total"), (self._last + wait, kind))
 
     def shortest_wait(self) -> float:
-        """Return the seconds in which the stream cannot become late, except for `total`."""
+        """Return the seconds before the stream can become late, except by its `total` deadline."""
         if self._begun:
             return self.deadlines.idle
         return min(self.deadlines.idle, self.deadlines.first_token)
 
     def seconds(self) -> float:
-        """Return the length of the deadline that expired."""
+        """Return the duration, in seconds, of the deadline that expired."""
         if self.expired == "idle":
             return self.deadlines.idle
         return self.deadlines.total if self.expired == "total" else self.deadlines.first_token
 
     def expire(self, kind: DeadlineKind) -> None:
-        """Cancel the late stream. If everything needed has arrived, ask it to end instead."""
+        """Cancel the late stream, or, if everything needed has arrived, ask it to end."""
         if self._stop is not None and self._stopping is None:
             self._stopping = self._now() + _STOPPING, kind
             self._stop()
@@ -111,12 +111,12 @@ class Sweeper:
         self._sweeping = False
 
     def watch(self, deadlines: Timeouts) -> Watch:
-        """Start to watch a stream."""
+        """Start watching a stream."""
         now = trio.current_time()
         watch = Watch(deadlines, now, now)
         self._watched.add(watch)
         due, _ = watch.next_deadline()
-        # The idle deadline may turn out to be nearer than that of the first token, once it runs.
+        # Once the idle deadline runs, it may be nearer than the first-token deadline.
         due = min(due, now + deadlines.idle)
         if not self._sweeping and due < math.inf:
             self._sweeping = True

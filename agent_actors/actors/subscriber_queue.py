@@ -1,15 +1,15 @@
 """The pending events of one subscriber: queued events, and gaps to be filled from the log.
 
 A `SubscriberQueue` owns a bounded queue. For a subscriber that follows the log, it also owns the
-seam of each session: the `seq` up to which records were queued, read or skipped. The module is pure
-and knows no tasks and no store. The delivering task takes an event or a gap, reads the log after
-the gap's `after`, and reports up to which `seq` it has read.
+seam of each session: the `seq` up to which records were queued, read or skipped. The module is
+pure, and knows nothing about tasks or the store. The delivering task takes an event or a gap. For a
+gap, it reads the log from the record after `after`, and reports the `seq` up to which it has read.
 
-Two rules keep the seam correct. While a session has a gap, none of its records is queued: a
-published record only moves the gap's `target`, because the record is in the log by then. A gap is
-closed when the log was read up to its target. From then on, a record at or below the seam is a
-repeat, and a record that does not directly follow the seam opens a new gap. Records of a session
-are published in the order of their `seq`.
+Two rules keep the seam correct. First, while a session has a gap, none of its records are queued: a
+published record only moves the gap's `target`, because by then the record is in the log. Second, a
+gap is closed when the log has been read up to its target. From then on, a record at or below the
+seam is a repeat, and a record that does not directly follow the seam opens a new gap. The records
+of a session are published in the order of their `seq`.
 """
 
 from collections import OrderedDict, deque
@@ -22,12 +22,13 @@ from agent_actors.domain.events import Event
 
 K = TypeVar("K", bound=Hashable)
 
-# The policy for a full queue: drop the oldest event; end the subscription; or read recorded events
-# again from the log, and drop live-only events.
+# The policy for a full queue: drop the oldest event, end the subscription, or read recorded events
+# again from the log and drop live-only events.
 Overflow: TypeAlias = Literal["drop_oldest", "close", "reread"]
 
-# Number of sessions whose seam is remembered: far more than can be between a commit and its
-# publication. A forgotten session starts again with its next record.
+# The number of sessions whose seam is remembered. It is far larger than the number of sessions that
+# can be between a commit and its publication. A forgotten session starts again with its next
+# record.
 SEAMS: Final = 1024
 
 
@@ -37,10 +38,10 @@ class Gap:
 
     Attributes:
         session_id: The session.
-        after: All records up to this `seq` are delivered, queued or not wanted.
-        target: The highest `seq` that is known to be in the log.
-        position: Number of events queued before the gap, which are delivered first.
-        left: True if the session has left the memory since; its log may start again.
+        after: All records up to this `seq` have been delivered, are queued or are not wanted.
+        target: The highest `seq` known to be in the log.
+        position: The number of events queued before the gap, which are delivered first.
+        left: True if the session has since been evicted from memory, so its log may start again.
     """
 
     session_id: str
@@ -54,18 +55,18 @@ class SubscriberQueue:
     """The queue and the gaps of one subscriber.
 
     Args:
-        types: The wanted event classes.
-        session_id: The wanted session; None for all.
-        capacity: Number of events that may wait; at least 1.
+        types: The event classes to deliver.
+        session_id: The session to deliver events of; None for all sessions.
+        capacity: The maximum number of waiting events; at least 1.
         overflow: The policy for a full queue.
-        window: Number of ids that are remembered to detect repeats.
-        after_seq: Start with the log of the session, after this `seq`; None to start with the next
+        window: The number of ids to remember for detecting repeats.
+        after_seq: Start with the session's log, after this `seq`; None to start with the next
             published event.
 
     Attributes:
-        dropped: Number of wanted events that are never delivered.
-        duplicates: Number of events that were already known.
-        overflowed: True if the queue was full and the subscription therefore ends.
+        dropped: The number of wanted events that will never be delivered.
+        duplicates: The number of events that had already been seen.
+        overflowed: True if the queue was full, which ends the subscription.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class SubscriberQueue:
         self._window = window
         self._follows = overflow == "reread" or after_seq is not None
         self._queue: deque[Event] = deque()
-        # Number of events that were queued, and taken out of the queue, so far.
+        # The number of events queued, and the number taken out of the queue, so far.
         self._queued = self._taken = 0
         self._gaps: dict[str, Gap] = {}
         self._seams: OrderedDict[str, int] = OrderedDict()
@@ -103,7 +104,7 @@ class SubscriberQueue:
         return len(self._queue)
 
     def offer(self, event: Event) -> None:
-        """Process a published event; queue it if it is wanted."""
+        """Process a published event, and queue it if it is wanted."""
         if self._session_id is not None and event.session_id != self._session_id:
             return
         is_subscribed = isinstance(event, self._types)
@@ -114,7 +115,7 @@ class SubscriberQueue:
         elif self._is_repeat(event):
             self.duplicates += 1
         elif event.session_id in self._gaps:
-            self.dropped += 1  # live only: after the log, it would be out of order
+            self.dropped += 1  # live only: after the records from the log, it would be out of order
         else:
             self._put(event)
 
@@ -133,10 +134,11 @@ class SubscriberQueue:
         return self._queue.popleft()
 
     def fill(self, gap: Gap, upto: int) -> bool:
-        """Report that the log was read after `gap.after` up to `upto`, its end at that time.
+        """Report that the log was read from the record after `gap.after` up to `upto`, its end.
 
         Returns:
-            Whether to deliver the records; False if the log has started again meanwhile.
+            True if the records should be delivered; False if the log has started again in the
+            meantime.
         """
         if self._gaps.get(gap.session_id) is not gap:
             return False
@@ -149,7 +151,7 @@ class SubscriberQueue:
         return True
 
     def session_left(self, session_id: str) -> None:
-        """Note that the session has left the memory: its log may start again, at 1."""
+        """Record that the session was evicted from memory; its log may start again at 1."""
         self._seams.pop(session_id, None)
         for key in [key for key in self._seqs if key[0] == session_id]:
             del self._seqs[key]
@@ -170,7 +172,7 @@ class SubscriberQueue:
             if not gap.left or seq > gap.target:
                 gap.target, gap.left = max(gap.target, seq), False
                 return
-            del self._gaps[session_id]  # that log is gone, and a new one starts here
+            del self._gaps[session_id]  # the old log is gone, and a new one starts here
             self.dropped += gap.target - gap.after
         seam = self._seams.get(session_id)
         if seam is not None and seq <= seam:

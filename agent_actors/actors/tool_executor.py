@@ -1,20 +1,20 @@
-"""ToolExecutor: bounded parallel tools, one worker task per call.
+"""ToolExecutor: limits concurrent tool calls, with one worker task per call.
 
-The executor owns the slots of a runtime (tools, threads, abandoned threads) and their fair sharing:
-16 per run, 256 per runtime, 64 threads. Free slots go round-robin to the runs, so that a stuck tool
-occupies at most its own run's share. The executor does not know models, sessions or hooks. Every
+The executor owns the slots of a runtime (tools, threads, abandoned threads) and shares them fairly:
+16 per run, 256 per runtime, 64 threads. Free slots go round-robin to the runs, so a stuck tool only
+occupies its own run's share. The executor knows nothing about models, sessions or hooks. Every
 outcome of a tool is a `ToolCallResult`: an invalid argument, an unknown tool, an exception and an
 expired deadline are results with `is_error`. Only a cancelled call has no result. Its worker ends
-when the tool's own `finally` has ended, and the driver makes a result in its place.
+when the tool's `finally` blocks have run, and the driver creates a result for it.
 
-If all slots for an async call are free, the call takes them in `submit` and begins in the next
-tick, together with the other calls of its turn and in the model's order. A call that may have to
-wait goes through the mailbox, which starts one call per tick, so that calls also queue in that
-order.
+If all slots that an async call needs are free, the call takes them in `submit` and begins in the
+next scheduler tick, together with the other calls of its turn and in the model's order. A call that
+may have to wait goes through the mailbox, which starts one call per tick, so that waiting calls
+queue in the same order.
 
-Sync handlers run in threads. With `on_cancel="join"` the call ends when the thread returns
-(`ctx.cancelled` asks it to). With `"abandon"` the thread is left behind and counted. Abandoned
-threads are the only exception to the rule that nothing of a run is alive after the run.
+Sync handlers run in threads. With `on_cancel="join"`, a cancelled call ends when the thread
+returns; the handler can check `ctx.cancelled`. With `"abandon"`, the thread is left behind and
+counted. Abandoned threads are the only part of a run that may outlive it.
 """
 
 import logging
@@ -48,14 +48,15 @@ from agent_actors.tools.tool import ToolValidator
 
 _log: Final = logging.getLogger(__name__)
 
-# Tool slots. The limit per run keeps one fan-out of hundreds of calls from delaying other runs.
+# Tool slots. The limit per run keeps a run with hundreds of calls from delaying other runs.
 TOOLS_PER_RUN: Final = 16
 TOOLS_PER_RUNTIME: Final = 256
-# Threads cost memory and switching; more of them do not make Python faster.
+# Threads cost memory and context switches, and more threads do not make Python faster.
 THREADS_PER_RUNTIME: Final = 64
 ABANDONED_THREADS: Final = 64
 
-# Threads are limited by our own slots, which are fair between runs, and not by trio's limiter.
+# Threads are limited by the executor's own slots, which are fair between runs, and not by trio's
+# limiter.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
@@ -67,7 +68,7 @@ class ToolStatistics:
         tools: The slots for running tools.
         threads: The slots for tools that run in threads.
         abandoned: Threads of tools with `on_cancel="abandon"` that have not returned yet.
-        calls: Calls begun so far.
+        calls: Calls started so far.
     """
 
     tools: LimiterStatistics
@@ -80,9 +81,9 @@ class ToolGuard(Protocol):
     """The hooks and permission checks around the calls of a run."""
 
     async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
-        """Return the call to run, or the output for the model if the call may not run.
+        """Return the call to execute, or an output for the model if the call is not allowed.
 
-        The check may take any time; the call holds no slot meanwhile.
+        The check may take any amount of time, since the call does not hold a slot yet.
         """
         ...
 
@@ -101,35 +102,38 @@ class ToolGuard(Protocol):
 
 
 class ResultCutter(Protocol):
-    """Cuts the results of a run that are too long."""
+    """Truncates results of a run that are too long."""
 
     def fits(self, output: ToolOutput) -> bool:
         """Return whether an output is certainly short enough."""
         ...
 
     async def cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
-        """Return an output that is short enough, and the size of the complete text if it is cut."""
+        """Return a short enough output, and the size of the complete text if it was truncated."""
         ...
 
 
 @attrs.frozen(eq=False)
 class RunTools:
-    """The common properties of the calls of one run.
+    """The properties that all tool calls of one run share.
 
     Attributes:
-        run_id: The run; slots are shared by run.
+        run_id: The id of the run; slots are shared between runs.
         tools: The available tools, by name.
         cwd: The run's working directory.
         info: Returns a snapshot of the run.
-        on_progress: Receives a call's id, its tool's name and the reported progress, in any thread.
-        on_record: Receives an event that a call records, and the call's id, in any thread.
-        timeout: Seconds for a call whose tool has no timeout of its own.
-        validator: Validates the arguments of every call, after the tool; None for none.
+        on_progress: Called with a call's id, its tool's name and the reported progress, in any
+            thread.
+        on_record: Called with an event that a call records and the call's id, in any thread.
+        timeout: Time limit, in seconds, for a call whose tool does not set its own timeout.
+        validator: Validates the arguments of every call, after the tool's own validation; None for
+            none.
         guard: The hooks and permission checks around the calls; None for none.
-        cutter: Cuts results that are too long; None for no limit.
+        cutter: Truncates results that are too long; None for no limit.
         turns: The lock that orders shared and exclusive calls.
         starting: Calls that begin in the next tick, in the order of their submission.
-        in_line: Calls that have not entered a queue for slots yet; later calls must not pass them.
+        in_line: Calls that have not entered a queue for slots yet; later calls must not overtake
+            them.
     """
 
     run_id: str
@@ -143,7 +147,7 @@ class RunTools:
     guard: ToolGuard | None = None
     cutter: ResultCutter | None = None
     turns: SharedExclusiveLock = attrs.field(factory=SharedExclusiveLock)
-    # Usually empty. A deque and a set would take 800 bytes of every run.
+    # Usually empty; a deque and a set would cost each run 800 bytes.
     starting: "list[_Call]" = attrs.field(factory=list["_Call"])
     in_line: "dict[_Call, None]" = attrs.field(factory=dict["_Call", None])
 
@@ -154,11 +158,11 @@ class _Call(Request[ToolCallResult]):
     Attributes:
         run: The run of the call.
         block: The call as requested by the model.
-        tool: The tool; None if the run has no tool of that name.
-        held: The slots of the call; released at its outcome.
+        tool: The tool; None if the run has no tool with that name.
+        held: The slots of the call, which are released when it has an outcome.
         at_once: True if the call had all its slots when it was submitted.
-        started_at: Wall-clock time of its start.
-        started: The same time by trio's clock.
+        started_at: The wall-clock time at which it started.
+        started: The same time, by trio's clock.
         exception: The exception that the tool raised; None if its last execution raised none.
     """
 
@@ -223,7 +227,7 @@ class _CallContext:
         except trio.Cancelled:  # noqa: ASYNC103 - in a thread this is only information
             return True  # noqa: ASYNC104
         except RuntimeError:
-            return False  # a thread that the handler itself started
+            return False  # called in a thread that the handler itself started
         return False
 
     def report(self, progress: JsonValue) -> None:
@@ -238,7 +242,7 @@ class _CallContext:
         self.on_record(event, self.call_id)
 
     def _is_in_our_run(self) -> bool:
-        # A handler in a thread may have a trio run of its own in that thread.
+        # A handler in a thread may have its own trio run in that thread.
         return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self.token
 
 
@@ -247,10 +251,10 @@ class ToolExecutor:
 
     Args:
         wall_clock: Returns seconds since the epoch, for `started_at` and `completed_at`.
-        tools_per_run: Calls of one run that may run at once.
-        tools_per_runtime: Calls of all runs that may run at once.
-        threads: Sync handlers that may run at once.
-        abandoned_threads: Threads of tools with `on_cancel="abandon"` that may be alive at once.
+        tools_per_run: The maximum number of concurrent calls in one run.
+        tools_per_runtime: The maximum number of concurrent calls across all runs.
+        threads: The maximum number of concurrent sync handlers.
+        abandoned_threads: The maximum number of live threads of tools with `on_cancel="abandon"`.
     """
 
     def __init__(
@@ -271,17 +275,18 @@ class ToolExecutor:
         self._calls = 0
 
     async def submit(self, run: RunTools, call: ToolUseBlock) -> Request[ToolCallResult]:
-        """Start a call without waiting for it. The caller must join it, even if cancelled.
+        """Start a call without waiting for it; the caller must join it, even if cancelled.
 
         Raises:
-            RuntimeClosed, ActorCrashed: The executor has ended.
+            RuntimeClosed: The executor has ended.
+            ActorCrashed: An actor has crashed.
 
-        Cancellation: safe; a cancelled submit has started nothing.
+        Cancellation: safe; a cancelled call starts nothing.
         """
         request = _Call(run, call, self._perform)
         if not self._begin_at_once(request):
             run.in_line[request] = None
-            request.on_done(partial(run.in_line.pop, request, None))  # if it is withdrawn
+            request.on_done(partial(run.in_line.pop, request, None))  # in case it is withdrawn
             await self.owner.submit(request)
         return request
 
@@ -294,14 +299,14 @@ class ToolExecutor:
             calls=self._calls,
         )
 
-    # Starting calls.
+    # Start calls.
 
     def _begin_at_once(self, request: _Call) -> bool:
         run = request.run
         if run.in_line or run.guard is not None or not self.owner.started:
             return False
         if run.starting and run.starting[-1].context != request.context:
-            return False  # the workers of a tick may be swapped, see `_perform_next`
+            return False  # the workers of a tick may swap calls, see `_perform_next`
         if not self._take_nowait(request):
             request.held.release_all()
             return False
@@ -336,18 +341,18 @@ class ToolExecutor:
         if tool.max_concurrency is not None:
             await held.take(self._slots_of(tool, tool.max_concurrency), run.run_id)
         await held.take(self._slots, run.run_id)
-        # If the slot was granted in the same tick as a cancellation, the tool does not begin.
+        # If the slot was granted in the same tick as a cancellation, the tool is not started.
         await trio.lowlevel.checkpoint_if_cancelled()
 
     async def _perform_next(self, run: RunTools, lost: Callable[[], Exception]) -> None:
-        # trio runs the tasks of one tick in any order. Any worker may perform any of these calls,
-        # because their contexts are equal; but the calls must begin in the model's order.
+        # Trio runs the tasks of one tick in any order, but the calls must begin in the model's
+        # order. Any worker may perform any of these calls, because their contexts are equal.
         request = run.starting.pop(0)
         if request.tool is not None:
             self._start_clock(request, request.tool)
         await request.perform(lost)
 
-    # Running calls.
+    # Run calls.
 
     async def _perform(self, request: _Call) -> ToolCallResult:
         run, call, tool = request.run, request.block, request.tool
@@ -367,7 +372,7 @@ class ToolExecutor:
             self._calls += 1
             request.enter()
             return await self._cut(request, await self._execute(request, tool))
-        except KeyboardInterrupt as error:  # raised in users' code, for example in a validator
+        except KeyboardInterrupt as error:  # raised in user code, for example in a validator
             self.owner.take_interrupt(error)
             return _failed(request.block, _interrupted(call.name))
 
@@ -394,7 +399,7 @@ class ToolExecutor:
         return await self._execute(request, tool)
 
     def _fault(self, request: _Call, tool: Tool, call: ToolUseBlock) -> str:
-        """Return why the call's arguments are refused; an empty text if they are valid."""
+        """Return the reason why the call's arguments are not valid; empty if they are valid."""
         request.exception = None
         try:
             call_unprotected(tool.check, call.input)
@@ -407,7 +412,7 @@ class ToolExecutor:
             return ""
         try:
             return call_unprotected(validator, call.name, copy_object(call.input)) or ""
-        except Exception as error:  # noqa: BLE001 - errors of users' code fail only this call
+        except Exception as error:  # noqa: BLE001 - an error in user code only fails this call
             _note_exception(request, error)
             return f"the validator of all tools raised {type(error).__name__}: {error}"
 
@@ -444,7 +449,7 @@ class ToolExecutor:
 
     async def _execute(self, request: _Call, tool: Tool) -> ToolOutput:
         call = request.block
-        # Few handlers take a context, and making one costs a snapshot of the run.
+        # Few handlers take a context, and creating one costs a snapshot of the run.
         context = _context(request) if tool.takes_context else None
         try:
             if tool.is_async:
@@ -458,7 +463,7 @@ class ToolExecutor:
                 return await self._in_abandonable_thread(work)
             await request.held.take(self._threads, request.run.run_id)
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
-        except BaseException as error:  # every exception of a tool is its result
+        except BaseException as error:  # every exception that a tool raises becomes its result
             if is_cancellation(error):
                 raise
             rest = self.owner.take_interrupt(error)
@@ -473,7 +478,8 @@ class ToolExecutor:
     async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:
         if self._abandonable.available_tokens < 1:
             return ToolOutput(
-                f"not run: {self._abandonable.borrowed_tokens} abandoned tools are still running",
+                f"the tool was not run, since {self._abandonable.borrowed_tokens} abandoned tools "
+                "are still running",
                 is_error=True,
             )
         return await trio.to_thread.run_sync(
@@ -518,8 +524,8 @@ def _note_exception(request: _Call, error: BaseException) -> None:
     """Keep a tool's exception for the result, and log it; arguments are never logged."""
     call = request.block
     if isinstance(error, ToolArgumentsError) and error.tool == call.name:
-        return  # the arguments do not fit the annotated types; the handler was not called
-    # The frame of the executor refers to the request, which refers to the exception.
+        return  # the arguments do not match the annotated types, so the handler was not called
+    # The executor's frame refers to the request, which refers to the exception.
     traceback = error.__traceback__
     request.exception = error.with_traceback(traceback.tb_next if traceback else None)
     info = request.run.info()

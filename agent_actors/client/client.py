@@ -1,12 +1,12 @@
 # size: one public object; most lines are docstrings of its methods
 """Client: a conversation with an agent, one turn at a time.
 
-A turn is a run of a runtime, read as blocks. The session holds the history and the open tool calls.
-The client holds its current turn, and an assigned conversation that is not recorded yet. No
-task of a client is alive between turns.
+A turn is one run, read as blocks. The session holds the history and the open tool calls. The client
+only holds its current turn, and an assigned conversation that is not recorded yet. Between turns, a
+client has no running tasks.
 
-Only one task at a time may use a client; other tasks get a `ClientError`. Only `interrupt` and
-`add_tool_result` may be called from any task.
+Only one task may use a client at a time; any other task gets a `ClientError`. The exceptions are
+`interrupt` and `add_tool_result`, which may be called from any task.
 """
 
 import math
@@ -51,7 +51,7 @@ _INTERRUPTED: Final = "the caller interrupted the turn before this call had a re
 
 @attrs.define(eq=False)
 class _Turn:
-    """A turn, and the tasks that use it."""
+    """A turn and the tasks that use it."""
 
     run: ClientTurn
     begun_by: trio.lowlevel.Task
@@ -76,8 +76,8 @@ class ClientMessages:
 
         Raises:
             PromptBlocked: A hook blocked the model request.
-            ClientError: Another task reads this turn.
-            AgentError: The error of the turn.
+            ClientError: Another task is reading this turn.
+            AgentError: The turn failed with this error.
 
         Cancellation: safe; no block is lost, and the turn continues.
         """
@@ -98,10 +98,10 @@ class Client:
                 ...
         ```
 
-    With `auto_execute_tools=False` (the default) you execute the tool calls: read a turn to its
-    end, `await client.add_tool_result(...)` for each `ToolUseBlock`, then
-    `await client.continue_turn()`, and read the next turn. With `True` tools are executed
-    automatically until the model responds without a call.
+    With `auto_execute_tools=False` (the default), you execute the tool calls: read a turn to its
+    end, `await client.add_tool_result(...)` for each `ToolUseBlock`, then `await
+    client.continue_turn()`, and read the next turn. With `True`, tools are executed automatically
+    until the model responds without calling a tool.
 
     Args:
         options: The agent.
@@ -125,9 +125,10 @@ class Client:
     ) -> None:
         if resume is not None and session_id not in (None, resume):
             raise ConfigError(
-                f"resume={resume!r} and session_id={session_id!r} name two sessions; pass one"
+                f"resume={resume!r} and session_id={session_id!r} name different sessions; "
+                "pass only one of them"
             )
-        named = resume or session_id  # an empty id means a new session, as everywhere
+        named = resume or session_id  # as everywhere, an empty id means a new session
         if named and (fault := find_session_id_error(named)) is not None:
             raise ConfigError(fault)
         self._options = as_agent(options)
@@ -142,16 +143,16 @@ class Client:
         self._turn: _Turn | None = None
         self._last: SessionView = _NEW
         self._result: RunResult | None = None
-        # The numbers of turns that were begun and that were read.
+        # The number of turns that were started, and the number that were read.
         self._begun = self._read = 0
         # The last run of this client.
         self._run: RunContext | None = None
-        # The method that a task is executing; empty: none.
+        # The method that a task is currently executing; empty: none.
         self._inside = ""
         # The calls whose results are being added.
         self._adding: set[str] = set()
         self._add_lock = trio.Lock()
-        # An assigned conversation that is not recorded yet, and its system message.
+        # An assigned conversation that has not been recorded yet, and its system message.
         self._replacement: HistoryReplacement | None = None
         self._system_message: Message | None = None
 
@@ -162,49 +163,49 @@ class Client:
         """The id of the session.
 
         Raises:
-            ClientError: The client was never entered.
+            ClientError: The client has not been entered.
         """
         return self._entered().session_id
 
     @property
     def history(self) -> list[MessageDict]:
-        """The conversation in the format of OpenAI chat completions; a copy.
+        """A copy of the conversation, in the OpenAI chat completions format.
 
-        The conversation is always valid: every open call has a synthetic result. The system prompt
-        of the options is not included.
+        The conversation is always valid: every open call gets a synthetic result. The system prompt
+        from the options is not included.
         """
         system = () if self._system_message is None else (self._system_message,)
         return messages_to_openai((*system, *self._view().messages))
 
     @property
     def message_history(self) -> list[MessageDict]:
-        """The same as `history`; assign to it to replace the conversation.
+        """The same as `history`; assign a new value to replace the conversation.
 
-        An assigned conversation is recorded with the next prompt or result. A system message at its
-        beginning replaces the system prompt of the options.
+        An assigned conversation is recorded with the next prompt or result. A system message at the
+        beginning replaces the system prompt from the options.
 
         Raises:
-            MessageError: On assignment: a message is not valid; names the message.
-            ClientError: On assignment: a turn is under way.
+            MessageError: On assignment, if a message is not valid. The error names the message.
+            ClientError: On assignment, if a turn is in progress.
         """
         return self.history
 
     @message_history.setter
     def message_history(self, messages: Iterable[Mapping[str, object]]) -> None:
         self._check_between_turns("assigning a history")
-        # Unchanged messages keep data that dicts cannot hold, such as signatures of thinking
-        # blocks.
+        # Unchanged messages keep data that the dicts cannot hold, such as the signatures of
+        # thinking blocks.
         merged = messages_rewritten(self._view().messages, messages)
         system = merged[0] if merged and merged[0].role == "system" else None
         messages_only = merged if system is None else merged[1:]
-        seen_after(messages_only)  # validates, before anything is changed
+        seen_after(messages_only)  # validates the messages before anything is changed
         self._system_message, self._replacement = system, HistoryReplacement(messages_only)
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that wait for `add_tool_result`, in the model's order.
+        """The tool calls that are waiting for `add_tool_result`, in the model's order.
 
-        Includes calls from before `resume`. Empty while a turn is under way.
+        Calls made before `resume` are included. Empty while a turn is in progress.
         """
         if self._turn is not None and not self._turn.run.left:
             return ()
@@ -213,39 +214,39 @@ class Client:
 
     @property
     def turn_count(self) -> int:
-        """The number of turns that were read."""
+        """The number of turns that have been read."""
         return self._read
 
     @property
     def turn_metadata(self) -> dict[str, int]:
-        """The number of turns that were read, as `{"turn_count": n}`."""
+        """The number of turns that have been read, as `{"turn_count": n}`."""
         return {"turn_count": self._read}
 
     @property
     def result(self) -> RunResult | None:
         """The result of the last turn, with its stop reason and usage.
 
-        None before the end of the turn, and if the turn failed.
+        None until the turn ends, or if it failed.
         """
         return self._result
 
-    # Turns and results.
+    # Start turns and add results.
 
     async def query(self, prompt: Prompt) -> None:
         """Send a prompt; read the response with `receive_messages`.
 
-        An empty text continues without a prompt, as `continue_turn` does. A turn that was not read
-        to its end is cancelled first, and open calls are closed.
+        An empty string continues without a prompt, as `continue_turn` does. If the previous turn
+        was not read to its end, it is cancelled first. Open calls are closed.
 
         Raises:
-            PromptBlocked: A hook blocked the prompt; nothing was sent.
-            TurnLimitReached: The client has begun `max_turns` turns.
-            ClientError: Another task has a turn under way.
-            ConfigError: The prompt is blank, and not an empty text.
+            PromptBlocked: A hook blocked the prompt. Nothing was sent.
+            TurnLimitReached: The client has already started `max_turns` turns.
+            ClientError: Another task has a turn in progress.
+            ConfigError: The prompt is blank but not an empty string.
             SessionBusy: Another run holds the session.
-            AgentError: The error of the previous turn, if it was not read.
+            AgentError: The previous turn failed with this error, which no caller has received yet.
 
-        Cancellation: nothing was sent, or the turn was ended.
+        Cancellation: either nothing is sent, or the turn is ended.
         """
         if prompt == "":
             await self.continue_turn()
@@ -253,15 +254,15 @@ class Client:
             await self._begin(user_input(prompt), "query")
 
     async def continue_turn(self) -> None:
-        """Request a response to the conversation as it is, without a new prompt.
+        """Request a response to the current conversation, without a new prompt.
 
-        Use it after tool results, or to retry after an error. `user_prompt_submit` hooks are not
-        called.
+        Use this method after adding tool results, or to retry after an error. `user_prompt_submit`
+        hooks are not called.
 
         Raises:
             ClientError: A call has no result yet, the conversation is empty, or another task has a
-                turn under way.
-            TurnLimitReached: The client has begun `max_turns` turns.
+                turn in progress.
+            TurnLimitReached: The client has already started `max_turns` turns.
             SessionBusy: Another run holds the session.
 
         Cancellation: see `query`.
@@ -269,14 +270,14 @@ class Client:
         await self._begin(_CONTINUE, "continue_turn")
 
     def receive_messages(self) -> ClientMessages:
-        """Return the blocks of the turn that `query` or `continue_turn` began, as they stream.
+        """Return the blocks of the turn that `query` or `continue_turn` started, as they stream.
 
-        `TextBlock` and `ThinkingBlock` hold the new text; a `ToolUseBlock` is complete. A call that
-        is invalid, was denied or failed is yielded as a `ToolUseError`. If tools are executed
-        automatically, a `ToolResultBlock` follows each call.
+        Each `TextBlock` or `ThinkingBlock` holds only new text. A `ToolUseBlock` is always
+        complete. A call that is invalid, was denied or failed is yielded as a `ToolUseError`. If
+        tools are executed automatically, a `ToolResultBlock` follows each call.
 
         Raises:
-            ClientError: No turn was begun, or the last one was read.
+            ClientError: No turn was started, or the last turn has already been read.
         """
         turn = self._turn
         if turn is None or (turn.run.done and turn.read_by is not None):
@@ -290,25 +291,26 @@ class Client:
         name: str | None = None,
         is_error: bool = False,
     ) -> None:
-        """Record the result of a tool call, after the `post_tool_use` hooks.
+        """Call the `post_tool_use` hooks, and record the result of a tool call.
 
         Several tasks may add results at the same time.
 
         Args:
             tool_call_id: The `id` of the `ToolUseBlock`.
-            content: Text, any value that can be JSON, or a `ToolOutput`, which can also hold other
-                content.
-            name: The name of the tool, as a check; None: no check.
-            is_error: Whether the call failed.
+            content: Text, any value that can be represented in JSON, or a `ToolOutput`, which can
+                also hold other content.
+            name: The expected name of the tool; None: do not check the name.
+            is_error: True if the call failed.
 
         Raises:
-            ClientError: There is no such call, it has a result, or `name` is not its tool.
-            TypeError: The content cannot be JSON.
-            HookError: A hook failed; the call is still open.
-            PromptBlocked: A hook stopped the conversation; the result is recorded.
+            ClientError: There is no such call, the call already has a result, or its tool is not
+                `name`.
+            TypeError: The content cannot be represented in JSON.
+            HookError: A hook failed. The call is still open.
+            PromptBlocked: A hook stopped the conversation. The result is recorded.
             SessionError: The result could not be recorded.
 
-        Cancellation: the call is still open, or its result is recorded.
+        Cancellation: either the call is still open, or its result is recorded.
         """
         session = self._usable()
         self._check_between_turns("adding a result")
@@ -329,10 +331,10 @@ class Client:
     async def interrupt(self) -> None:
         """End the current turn, from any task, and close open calls.
 
-        The messages so far are recorded, and the history stays valid. Between turns, only open
-        calls are closed.
+        The messages received so far are recorded, and the history stays valid. Between turns, this
+        method only closes open calls.
 
-        Cancellation: the turn ends all the same.
+        Cancellation: the turn still ends.
         """
         session, turn = self._usable(), self._turn
         if turn is not None and not turn.run.left:
@@ -347,12 +349,12 @@ class Client:
         Raises:
             SessionError: The session to resume does not exist, or cannot be read.
             RuntimeClosed: The runtime is closed.
-            ClientError: The client was entered before.
+            ClientError: The client has already been entered.
         """
         if self._session is not None:
             raise ClientError("a client can be entered only once; create a new one")
         if self._runtime is None:
-            # The session never expires: it is in use as long as the client is open.
+            # The session is in use as long as the client is open, so it must not expire.
             self._owned = open_runtime(session_ttl=math.inf)
             await self._owned.__aenter__()
         try:
@@ -393,7 +395,7 @@ class Client:
                 raise SessionError("there is nothing to resume", session_id=self._resume)
         self._session, self._open_runtime = session, runtime
 
-    # One turn.
+    # Steps of one turn.
 
     async def _begin(self, prompt: UserInput, method: str) -> None:
         session = self._usable()
@@ -428,13 +430,16 @@ class Client:
 
     async def _next(self, turn: _Turn) -> StreamBlock | None:
         if turn is not self._turn:
-            return None  # a later turn has ended it
+            return None  # a later turn has ended this turn
         task = trio.lowlevel.current_task()
         if turn.read_by is None:
             turn.read_by = task
             self._read += 1
         elif turn.read_by is not task:
-            raise ClientError(f"task {turn.read_by.name} reads this turn; a turn has one reader")
+            raise ClientError(
+                f"task {turn.read_by.name} is already reading this turn; "
+                "a turn can have only one reader"
+            )
         self._enter("receive_messages")
         try:
             return await turn.run.next()
@@ -453,8 +458,8 @@ class Client:
         turn, task = self._turn, trio.lowlevel.current_task()
         if turn is not None and not turn.run.done and task not in (turn.begun_by, turn.read_by):
             raise ClientError(
-                f"task {turn.begun_by.name} has a turn under way; give each task its own client, "
-                "or read the turn to its end, or interrupt it, first"
+                f"task {turn.begun_by.name} has a turn in progress; give each task its own client, "
+                "or first read the turn to its end or interrupt it"
             )
         if self._adding:
             raise ClientError(f"the result of call {min(self._adding)!r} is still being added")
@@ -475,29 +480,30 @@ class Client:
 
     def _open_call(self, call_id: str, name: str | None) -> ToolUseBlock:
         if call_id in self._adding:
-            raise ClientError(f"the result of call {call_id!r} is being added already")
+            raise ClientError(f"the result of call {call_id!r} is already being added")
         view = self._view()
         call = next((call for call in view.open_calls if call.id == call_id), None)
         if call is None:
             answered = any(message.tool_call_id == call_id for message in view.messages)
-            problem = "has a result already" if answered else "does not exist"
+            problem = "already has a result" if answered else "does not exist"
             open_ids = ", ".join(call.id for call in view.open_calls) or "none"
             raise ClientError(f"call {call_id!r} {problem}; open calls: {open_ids}")
         if name is not None and name != call.name:
-            raise ClientError(f"call {call_id!r} was made to tool {call.name!r}, not {name!r}")
+            raise ClientError(f"call {call_id!r} is for tool {call.name!r}, not {name!r}")
         return self._as_deferred(call)
 
     def _as_deferred(self, call: ToolUseBlock) -> ToolUseBlock:
-        # If the last turn of this client deferred the call, with the input as hooks rewrote it.
+        # If the last turn of this client deferred the call, return it with the input that hooks
+        # rewrote.
         return call if self._run is None else self._run.client_calls.get(call.id, call)
 
-    # Checks, and the view of the session.
+    # Checks and the view of the session.
 
     def _enter(self, method: str) -> None:
         if self._inside:
             raise ClientError(
-                f"{method}() was called while another task is in {self._inside}(); a client is for "
-                "one task at a time: give each task its own"
+                f"{method}() was called while another task is in {self._inside}(); only one "
+                "task at a time may use a client, so give each task its own"
             )
         self._inside = method
 
@@ -505,18 +511,20 @@ class Client:
         turn = self._turn
         if turn is not None and not turn.run.left:
             raise ClientError(
-                f"a turn is under way; read it to its end, or interrupt it, before {action}"
+                f"a turn is in progress; read it to its end or interrupt it before {action}"
             )
 
     def _entered(self) -> ClientSession:
         if self._session is None:
-            raise ClientError("enter the client first: `async with Client(options) as client:`")
+            raise ClientError(
+                "the client is not entered; use `async with Client(options) as client:`"
+            )
         return self._session
 
     def _usable(self) -> ClientSession:
         if self._closed:
             raise ClientError(
-                "this Client is closed; create a new one with resume=<session_id> to continue"
+                "this client is closed; create a new one with resume=<session_id> to continue"
             )
         return self._entered()
 
@@ -533,5 +541,5 @@ class Client:
         return self._session.view() or self._last
 
     def _keep_view(self) -> None:
-        """Keep the state of the session: the runtime may evict it from memory."""
+        """Keep a snapshot of the session, since the runtime may evict the session from memory."""
         self._last = self._entered().view() or self._last

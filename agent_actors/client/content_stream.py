@@ -1,10 +1,9 @@
 """Converts the events of a run to the blocks that `Client` and `query()` yield. Pure.
 
-Text and thinking are yielded as they stream, tool calls when they are complete. Some responses are
-not streamed: a hook made the response, or the provider sent it at once. The text of such a response
-is yielded with the complete message. Client-side tool calls are not yielded here: `ClientTurn`
-yields them when the run
-has ended.
+Text and thinking are yielded as they stream, and tool calls when they are complete. Some responses
+are not streamed, because a hook made them or because the provider sent them in one part. Their text
+is yielded when the complete message arrives. Client-side tool calls are not yielded here:
+`ClientTurn` yields them when the run has ended.
 """
 
 from collections.abc import Iterator
@@ -33,10 +32,10 @@ from agent_actors.run.tools.deferred_calls import error_text
 
 @attrs.frozen
 class AnswerRestarted:
-    """The response failed and is requested again: discard its blocks.
+    """The response failed and is being requested again: discard its blocks.
 
     Attributes:
-        reason: Why the response failed.
+        reason: The reason why the response failed.
     """
 
     reason: str
@@ -52,7 +51,7 @@ StreamBlock: TypeAlias = (
     | ImageBlock
     | AnswerRestarted
 )
-"""The blocks that `receive_messages()` yields, and that messages of `query()` contain."""
+"""The blocks that `receive_messages()` yields and that messages from `query()` contain."""
 
 FaceBlock: TypeAlias = StreamBlock
 """The former name of `StreamBlock`."""
@@ -71,7 +70,7 @@ class BlockReader:
         self._calls: dict[str, ToolUseBlock] = {}
 
     def take(self, event: Event) -> Iterator[StreamBlock]:
-        """Yield the blocks of an event: usually one, or none."""
+        """Yield the blocks for an event: usually one or none."""
         match event:
             case AssistantDelta(text=text):
                 self._text_streamed = True

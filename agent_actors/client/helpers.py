@@ -1,4 +1,4 @@
-"""Small functions with the names that users of open-agent-sdk know."""
+"""Small functions that have the same names as in open-agent-sdk."""
 
 from agent_actors.client.client import Client
 from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
@@ -21,7 +21,7 @@ def create_client(options: AgentOptions[object], *, runtime: Runtime | None = No
 
 
 def format_messages(system_prompt: str, prompt: str) -> list[MessageDict]:
-    """Return the messages of a conversation with one prompt, in OpenAI's wire format.
+    """Return the messages of a one-prompt conversation, in OpenAI's wire format.
 
     Args:
         system_prompt: The system prompt; empty: no system message.

@@ -2,9 +2,9 @@
 
 They use the innermost open runtime, or open one for the duration of the run.
 
-`Query` is a class instead of an async generator, since an abandoned generator could not close a
-runtime in order. A bare `async for` therefore works only inside an open runtime. If the iterator of
-such a loop is abandoned, the run is cancelled, and the runtime handles its end.
+`Query` is a class and not an async generator, since an abandoned generator could not close a
+runtime cleanly. For the same reason, a bare `async for` works only inside an open runtime. If the
+iterator of such a loop is abandoned, the run is cancelled and the runtime cleans it up.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ from agent_actors.runtime.runtime import Runtime, find_open_runtime, open_runtim
 OutputT = TypeVar("OutputT")
 
 _ENTER_IT: Final = """\
-a bare `async for` over query() needs an open runtime around it; enter it instead:
+a bare `async for` over query() requires an open runtime around it; without one, enter the query:
     async with query(...) as messages:
         async for message in messages:"""
 
@@ -42,15 +42,15 @@ def _as_tuple(blocks: Iterable[StreamBlock]) -> tuple[StreamBlock, ...]:
 
 @attrs.frozen
 class QueryMessage:
-    """A part of the model's response, as `query()` yields it.
+    """A part of the model's response, yielded by `query()`.
 
-    The old name `AssistantMessage` stays as an alias, for programs that come from other SDKs.
+    The old name `AssistantMessage` remains as an alias, for programs ported from other SDKs.
 
     Attributes:
         role: Always `assistant`.
-        content: The new blocks: usually one; none in the last message.
+        content: The new blocks: usually one, but none in the last message.
         usage: In the last message, the tokens that the run used.
-        stop_reason: In the last message, why the run ended; see `StopReason`.
+        stop_reason: In the last message, the reason why the run ended; see `StopReason`.
     """
 
     role: Literal["assistant"] = "assistant"
@@ -62,11 +62,11 @@ class QueryMessage:
 def query(prompt: Prompt, options: AgentOptions[object]) -> "Query":
     """Send one prompt to an agent, and read its response as it streams.
 
-    `async with query(...) as messages:` and `async for message in messages:` work anywhere; inside
-    an open runtime a bare `async for message in query(...):` works too. Each message holds new
-    content: some text, or a complete tool call. The last message holds usage and stop reason.
-    Without `auto_execute_tools` the run ends with the calls that the model made, for you to
-    execute. Use a `Client` to continue with their results.
+    `async with query(...) as messages:` followed by `async for message in messages:` works
+    anywhere. Inside an open runtime, a bare `async for message in query(...):` works too. Each
+    message holds new content: some text, or a complete tool call. The last message holds the usage
+    and the stop reason. Without `auto_execute_tools`, the run ends when the model calls tools, and
+    you execute the calls. Use a `Client` to continue with their results.
 
     Args:
         prompt: The user's input: text, or a sequence of texts, images and files; not blank.
@@ -90,14 +90,14 @@ class Query:
 
     @property
     def result(self) -> RunResult | None:
-        """The result of the run; None before its end, and if it failed."""
+        """The result of the run; None until the run ends, or if it failed."""
         return None if self._turn is None else self._turn.result
 
     async def __aenter__(self) -> "_Messages":
         """Start the run, in the innermost open runtime or in a new one.
 
         Raises:
-            ClientError: The query was used before.
+            ClientError: The query has already been used.
             RuntimeClosed: The runtime accepts no more runs.
         """
         self._check_unused()
@@ -138,7 +138,7 @@ class Query:
         """Return the messages of a run in the innermost open runtime.
 
         Raises:
-            TypeError: There is no open runtime; the message shows the two lines to write.
+            TypeError: There is no open runtime. The error message shows the two lines to write.
         """
         if self._messages is not None:
             return self._messages
@@ -159,7 +159,7 @@ class Query:
 
 
 class _Messages:
-    """The messages of a turn that has begun."""
+    """The messages of a turn that has started."""
 
     def __init__(self, turn: ClientTurn) -> None:
         self._turn = turn
@@ -167,7 +167,7 @@ class _Messages:
 
     @property
     def result(self) -> RunResult | None:
-        """The result of the run; None before its end, and if it failed."""
+        """The result of the run; None until the run ends, or if it failed."""
         return self._turn.result
 
     def __aiter__(self) -> Self:
@@ -178,7 +178,7 @@ class _Messages:
 
         Raises:
             PromptBlocked: A hook blocked the model request.
-            AgentError: The error of the run.
+            AgentError: The run failed with this error.
 
         Cancellation: safe; no message is lost.
         """
@@ -193,7 +193,7 @@ class _Messages:
 
 
 class _DroppableMessages(_Messages):
-    """Messages of a turn that begins with the first message, and may be abandoned."""
+    """The messages of a turn that starts with the first `__anext__` call and may be abandoned."""
 
     def __init__(self, turn: ClientTurn) -> None:
         super().__init__(turn)
@@ -205,7 +205,7 @@ class _DroppableMessages(_Messages):
 
         Raises:
             PromptBlocked: A hook blocked the model request.
-            AgentError: The error of the run.
+            AgentError: The run failed with this error.
 
         Cancellation: safe; no message is lost.
         """
@@ -215,14 +215,14 @@ class _DroppableMessages(_Messages):
         return await super().__anext__()
 
     def __del__(self) -> None:
-        # May be called in any thread, where trio cannot be used.
+        # This method may be called in any thread, so trio cannot be used here.
         if self._begun and not self._turn.left:
             with suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._turn.drop)
 
 
 async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[OutputT]:
-    """Send one prompt to an agent, and return the result; tools are executed automatically.
+    """Send one prompt to an agent, execute its tool calls, and return the result.
 
     The run uses the innermost open runtime, or a new one if none is open.
 
@@ -233,7 +233,7 @@ async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Outpu
     Raises:
         AgentError: See `Runtime.run`.
 
-    Cancellation: see `Runtime.run`; nothing of the run is alive afterwards.
+    Cancellation: see `Runtime.run`; all tasks of the run have ended when the call returns.
     """
     runtime = find_open_runtime()
     if runtime is not None:
@@ -243,14 +243,14 @@ async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Outpu
 
 
 def run_sync(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[OutputT]:
-    """Do what `run` does, for a script: start trio, and return the result.
+    """Start trio, do what `run` does, and return the result; for scripts without an event loop.
 
     Args:
         prompt: The user's input: text, or a sequence of texts, images and files; not blank.
         options: The agent.
 
     Raises:
-        RuntimeError: An event loop runs in this thread.
+        RuntimeError: An event loop is running in this thread.
         AgentError: See `Runtime.run`.
     """
     if trio.lowlevel.in_trio_run():

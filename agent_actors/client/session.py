@@ -1,6 +1,6 @@
-"""A session between the runs of a client: commits results of the calls that runs left open.
+"""A client's session between runs: commits results for the calls that runs left open.
 
-The session is held for the length of one commit only. No task is started here.
+The session is held only for the duration of each commit. This module starts no tasks.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ class SessionView:
 
 
 def open_client_session(runtime: Runtime, session_id: str | None) -> "ClientSession":
-    """Return a session of a runtime, as `Client` and `query()` use it.
+    """Return access to a session of a runtime, for `Client` and `query()`.
 
     Raises:
         RuntimeClosed: The runtime is closed.
@@ -54,7 +54,7 @@ def open_client_session(runtime: Runtime, session_id: str | None) -> "ClientSess
 
 def view_of(state: SessionState) -> SessionView:
     """Return a snapshot of a session."""
-    # If a run deferred the call, with the arguments that hooks or people gave it.
+    # If a run deferred a call, take it with the arguments that hooks or people gave it.
     calls = tuple(state.external.get(call.id, call) for call in state.open_calls)
     return SessionView(state.history(), calls, state.last_seq == 0)
 
@@ -82,13 +82,14 @@ class ClientSession:
         options: AgentOptions,
         replace_history: HistoryReplacement | None = None,
     ) -> RunSpec:
-        """Return the specification of a run of this session for a client."""
+        """Return the specification for a client's run on this session."""
         return RunSpec(
             prompt,
             options,
             self.session_id,
             self._handle.ids.new(),
-            # The run uses the options of its own client, so no other run can take its input.
+            # The run uses the options of its own client, so its input must not be taken by another
+            # run.
             "queue" if self._on_busy == "steer" else self._on_busy,
             max_tool_rounds=options.max_tool_iterations,
             client_side_tools=not options.auto_execute_tools,
@@ -101,7 +102,7 @@ class ClientSession:
         return None if state is None else view_of(state)
 
     async def look(self) -> SessionView:
-        """Return a snapshot of the session, and load it from the store if necessary.
+        """Return a snapshot of the session, loading it from the store if necessary.
 
         Raises:
             SessionBusy: A run holds the session, and the runtime's policy is `reject`.
@@ -119,23 +120,24 @@ class ClientSession:
         run: RunContext | None,
         replaces: Messages | None,
     ) -> SessionView:
-        """Record the result of a call, after calling the `after_tool` hooks.
+        """Call the `after_tool` hooks, and record the result of a call.
 
         Args:
             call: The call, with the arguments that the caller received.
             output: The output of the call.
             options: The agent.
-            run: The run that left the call open; None if the call is older than this client.
+            run: The run that left the call open; None if the call was made before this client was
+                created.
             replaces: A conversation that replaces the history, recorded before the result; None: no
                 replacement.
 
         Raises:
-            HookError: A hook failed; nothing is recorded.
-            PromptBlocked: A hook stopped the run; the result is recorded.
-            SessionBusy: See `look`; nothing is recorded.
-            SessionStoreError: See `look`; it is unknown whether the result is recorded.
+            HookError: A hook failed. Nothing is recorded.
+            PromptBlocked: A hook stopped the run. The result is recorded.
+            SessionBusy: See `look`. Nothing is recorded.
+            SessionStoreError: See `look`. It is unknown whether the result was recorded.
 
-        Cancellation: safe; a cancelled call has recorded nothing.
+        Cancellation: safe; a cancelled call records nothing.
         """
         handle = self._handle
         run_id = run.node.run_id if run else handle.ids.new()
@@ -155,7 +157,7 @@ class ClientSession:
             self.session_id,
             options.max_result_bytes,
             handle.kept_results,
-            readable=lambda: options.auto_execute_tools,  # else the client carries out all calls
+            readable=lambda: options.auto_execute_tools,  # otherwise the client executes all calls
         )
         output, complete_bytes = await limit.cut(call.id, output)
         result: EventBuilder = partial(

@@ -1,8 +1,8 @@
 """One turn of `Client` or `query()`: a run whose events are read as blocks.
 
 A `ClientTurn` owns the stream of the run until the stream is left, and the blocks that were read
-but not yet returned. Like a `RunStream`, a turn may be entered and left anywhere, by one task at a
-time.
+but not yet returned. Like a `RunStream`, a turn may be entered and left anywhere, but only one task
+at a time may use it.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ from agent_actors.run.context import RunContext
 from agent_actors.run.spec import RunSpec
 from agent_actors.runtime.stream import RunStream
 
-# The stop reasons of runs that a hook blocked before the model was called.
+# The stop reasons of runs that hooks blocked before the model was called.
 _BEFORE_THE_MODEL: Final = frozenset(
     f"blocked:{phase.value}"
     for phase in (
@@ -41,8 +41,8 @@ class ClientTurn:
         spec: The specification of the run.
 
     Attributes:
-        result: The result of the run; None before the run has ended, and if it failed.
-        left: True if the run has ended and its stream was left.
+        result: The result of the run; None until the run ends, or if it failed.
+        left: True if the run has ended and its stream has been left.
     """
 
     def __init__(self, stream: RunStream, spec: RunSpec) -> None:
@@ -51,8 +51,8 @@ class ClientTurn:
         self._stream = stream
         self._reader = BlockReader(client_side_tools=spec.client_side_tools)
         self._ready: deque[StreamBlock] = deque()
-        # The messages of a conversation that replaces the history are recorded first. The caller
-        # knows them already, so they are not returned as blocks.
+        # If a conversation replaces the history, its messages are recorded first. They are not
+        # returned as blocks, since the caller already has them.
         self._shows = spec.replace_history is None
         self._interrupted = False
 
@@ -63,12 +63,12 @@ class ClientTurn:
 
     @property
     def done(self) -> bool:
-        """True if the run has ended and every block was returned."""
+        """True if the run has ended and every block has been returned."""
         return self.left and not self._ready
 
     @property
     def client_calls(self) -> dict[str, ToolUseBlock]:
-        """The calls that the run left to its caller, by id; empty before the run has ended."""
+        """The calls that the run left to its caller, by id; empty until the run ends."""
         result, context = self.result, self.context
         if result is None or context is None or result.stop_reason not in _LEAVES_CALLS:
             return {}
@@ -82,9 +82,9 @@ class ClientTurn:
 
         Raises:
             PromptBlocked: A hook blocked the prompt.
-            AgentError: The run could not start, or it failed before the prompt was recorded.
+            AgentError: The run could not start, or failed before the prompt was recorded.
 
-        Cancellation: ends the run in order, and returns only when nothing of the run is alive.
+        Cancellation: ends the run cleanly, and returns only once all of its tasks have ended.
         """
         await self._stream.__aenter__()
         own = self._shows
@@ -105,7 +105,7 @@ class ClientTurn:
 
         Raises:
             PromptBlocked: A hook blocked the model request.
-            AgentError: The error of the run.
+            AgentError: The run failed with this error.
 
         Cancellation: safe; no block is lost.
         """
@@ -127,12 +127,13 @@ class ClientTurn:
         exc: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Cancel the run if it has not ended, and wait until it has ended and is recorded.
+        """Cancel the run if it is still running, and wait until it has ended and is recorded.
 
         Raises:
-            AgentError: The error of the run, if no caller has received it and `exc` is None.
+            AgentError: The run failed with this error; raised only if no caller has received it yet
+                and `exc` is None.
 
-        Cancellation: the wait for the end of the run continues.
+        Cancellation: the call still waits for the run to end.
         """
         self._ready.clear()
         if self.left:
@@ -141,9 +142,9 @@ class ClientTurn:
         await self._stream.__aexit__(exc_type, exc, traceback)
 
     async def interrupt(self) -> bool:
-        """End the run, from any task, and return whether the run was under way.
+        """End the run, from any task, and return whether the run was in progress.
 
-        Cancellation: the run ends all the same.
+        Cancellation: the run still ends.
         """
         if not self._stream.unfinished:
             return False
@@ -153,7 +154,7 @@ class ClientTurn:
         return True
 
     def drop(self) -> None:
-        """Stop reading without waiting; the runtime ends the run."""
+        """Stop reading, and cancel the run without waiting; the runtime cleans it up."""
         self._stream.drop()
 
     async def _next_event(self) -> Event | None:
@@ -163,7 +164,7 @@ class ClientTurn:
             pass
         except Exception as error:
             self.left = True
-            # The run has ended already, so this does not wait.
+            # The run has already ended, so this does not block.
             await self._stream.__aexit__(type(error), error, error.__traceback__)  # noqa: ASYNC102, ASYNC120
             raise
         self.left = True
@@ -176,14 +177,14 @@ class ClientTurn:
 
 
 def blocked(result: RunResult) -> PromptBlocked:
-    """Return the error for a run that a hook ended before the model was called."""
+    """Return the error for a run that a hook blocked before the model was called."""
     phase = result.stop_reason.partition(":")[2]
     refusals = [event for event in result.hook_events if _refuses(event, phase)]
     reason = refusals[-1].reason if refusals else None
     if reason:
         return PromptBlocked(reason)
     hook = f"hook {refusals[-1].hook}" if refusals else "a hook"
-    return PromptBlocked(f"{hook} refused it in {phase}, and gave no reason")
+    return PromptBlocked(f"{hook} blocked the prompt in {phase} without giving a reason")
 
 
 def _refuses(event: HookEvent, phase: str) -> bool:

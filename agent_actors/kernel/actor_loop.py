@@ -1,11 +1,11 @@
-"""The loop behind every actor: a mailbox and one worker task per request.
+"""The loop of an actor: a mailbox, and one worker task per request.
 
-An `ActorLoop` owns a mailbox, the set of live requests and the nursery of their workers. It does
-not know what the work is. The loop takes a request from the mailbox, starts a worker in the context
-of the caller, and returns to the mailbox. The loop itself never runs user code, never blocks and
+An `ActorLoop` owns a mailbox, the set of live requests and the nursery of their workers. It knows
+nothing about the work itself. The loop takes a request from the mailbox, starts a worker in the
+caller's context, and returns to the mailbox. The loop itself never runs user code, never blocks and
 never limits concurrency. Only a bug in this package can break the loop. If that happens, every
-queued and pending request fails with `ActorCrashed`: a request without an outcome would hang its
-caller.
+queued and pending request fails with `ActorCrashed`, because a request without an outcome would
+block its caller for ever.
 """
 
 import contextvars
@@ -22,16 +22,17 @@ from agent_actors.kernel.request import Request
 
 T = TypeVar("T")
 
-# This many requests can queue in one tick. If the mailbox is full, further callers wait.
+# The number of requests that can queue in one tick. If the mailbox is full, further callers wait.
 MAILBOX_CAPACITY: Final = 1024
 
 
-# The body of a worker. Its argument returns the error for a request whose worker is torn down.
+# The body of a worker. Its argument is a function that returns the error for the request if the
+# worker is torn down.
 Perform: TypeAlias = Callable[[Callable[[], Exception]], Awaitable[None]]
 
 
 class _Job(Protocol):
-    """The part of a request, of any value type, that the loop uses."""
+    """The part of a request that the loop uses, for any value type."""
 
     context: contextvars.Context
 
@@ -47,7 +48,7 @@ class ActorStatistics:
 
     Attributes:
         mailbox: Statistics of the mailbox.
-        live: Number of requests that are queued or in progress.
+        live: The number of requests that are queued or in progress.
     """
 
     mailbox: MailboxStatistics
@@ -59,7 +60,7 @@ class ActorLoop:
 
     Args:
         name: The actor's name in errors and statistics.
-        capacity: Number of requests that fit into the mailbox; further callers wait.
+        capacity: The maximum number of requests in the mailbox; further callers wait.
     """
 
     def __init__(self, name: str, *, capacity: int = MAILBOX_CAPACITY) -> None:
@@ -72,16 +73,16 @@ class ActorLoop:
         self._context = contextvars.copy_context()
         self.ended: trio.Event = trio.Event()
         self.on_crash: Callable[[Exception], None] | None = None
-        # Handles exceptions that users' code raised in the actor's tasks.
+        # Handles exceptions that user code raised in the actor's tasks.
         self.take_interrupt: TakeInterrupt = raise_interrupt
 
     async def ask(self, work: Callable[[], Awaitable[T]]) -> T:
         """Run the work in a worker task and return its result.
 
         Raises:
-            RuntimeClosed: The actor has ended, or ended before the work was done.
+            RuntimeClosed: The actor has ended, or it ended before the work was done.
             ActorCrashed: The actor's loop broke.
-            Exception: Any exception of the work.
+            Exception: Any exception that the work raised.
 
         Cancellation: a queued request is withdrawn. A running worker is cancelled, and the call
         waits until the worker has ended.
@@ -95,9 +96,9 @@ class ActorLoop:
             RuntimeClosed: The actor has ended.
             ActorCrashed: The actor's loop broke.
 
-        Cancellation: safe; a cancelled submit has queued nothing.
+        Cancellation: safe; a cancelled call queues nothing.
         """
-        self.adopt(request)  # first: a crash during the wait for the mailbox must find it
+        self.adopt(request)  # done first, so that a crash during the wait for the mailbox finds it
         try:
             await self._mailbox.put(request)
         except (trio.ClosedResourceError, trio.BrokenResourceError):
@@ -111,18 +112,18 @@ class ActorLoop:
 
     @property
     def started(self) -> bool:
-        """True once `serve` has started, so that `start` can be called."""
+        """True once `serve` has started, from which time `start` can be called."""
         return self._workers is not None
 
     def start(self, request: Request[T], perform: Perform | None = None) -> None:
-        """Start a worker immediately, past the mailbox. For requests that need no queueing.
+        """Start a worker immediately, without the mailbox; for requests that need no queueing.
 
         Args:
-            request: A queued request; this method takes it.
+            request: A queued request, which this method takes.
             perform: The body of the worker; by default the request's own `perform`.
 
         Raises:
-            RuntimeClosed, ActorCrashed: The actor has ended; nothing was started.
+            RuntimeClosed, ActorCrashed: The actor has ended. Nothing was started.
         """
         assert self._workers is not None, f"actor {self.name} has not started"
         self.adopt(request)
@@ -137,7 +138,7 @@ class ActorLoop:
             raise lost from lost.__cause__
 
     def adopt(self, request: Request[T]) -> None:
-        """Register a request that the actor resolves itself; it fails if the actor ends first.
+        """Register a request that the actor itself resolves; it fails if the actor ends first.
 
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.
@@ -147,7 +148,7 @@ class ActorLoop:
         request.set_on_settled(self._live.discard)
 
     def check_open(self) -> None:
-        """Raise an error if the actor has ended. For methods that make no request.
+        """Raise an error if the actor has ended; for methods that make no request.
 
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.
@@ -165,8 +166,8 @@ class ActorLoop:
 
         Args:
             task: An async function without arguments.
-            context: The context of the task; by default the actor's own. A task may outlive the run
-                that needed it first, and must not keep objects of that run alive.
+            context: The context of the task; by default the actor's own, because a task may outlive
+                the run that first needed it and must not keep objects of that run alive.
 
         Raises:
             RuntimeClosed, ActorCrashed: The actor has ended.
@@ -185,7 +186,7 @@ class ActorLoop:
         """Run the actor until it is closed and its last worker has ended.
 
         Raises:
-            ActorCrashed: The loop, or a background task, broke.
+            ActorCrashed: The loop or a background task broke.
         """
         try:
             async with trio.open_nursery() as workers:
@@ -203,7 +204,7 @@ class ActorLoop:
             self.ended.set()
 
     def close(self) -> None:
-        """Accept no more requests, and end when the last request is done. Idempotent."""
+        """Stop accepting requests, and end when the last request is done. Idempotent."""
         self._closed = True
         self._mailbox.close()
 
@@ -217,7 +218,7 @@ class ActorLoop:
                 if job.take():
                     job.context.run(workers.start_soon, job.perform, self._lost)
         except Exception as error:
-            self._crash(error)  # before the nursery cancels the workers, which report this error
+            self._crash(error)  # before the nursery cancels the workers, which report it
             raise
         # Background tasks do not end by themselves.
         await self._drained()
@@ -227,7 +228,7 @@ class ActorLoop:
         try:
             await task()
         except Exception as error:
-            self._crash(error)  # before the nursery cancels the workers, as in `_loop`
+            self._crash(error)  # done before the nursery cancels the workers, as in `_loop`
             raise
 
     async def _drained(self) -> None:
@@ -243,7 +244,7 @@ class ActorLoop:
         return self._failure
 
     def fail_with(self, failure: Exception) -> None:
-        """Let later callers fail with the failure of another actor. An earlier failure stays."""
+        """Make later callers fail with another actor's failure; an earlier failure is kept."""
         self._failure = self._failure or failure
 
     def _lost(self) -> Exception:

@@ -1,8 +1,9 @@
-"""Separate requests to stop from errors in exceptions that foreign code has raised.
+"""Separate cancellations and interrupts from errors in exceptions that foreign code raised.
 
 A tool or a subscriber that opens a nursery raises exception groups. If it was cancelled, the errors
-that it raised while unwinding are irrelevant. A cancel scope removes only the cancellation from the
-group. If the other errors stayed in the group, an expired deadline would raise an exception.
+that it raised while unwinding are irrelevant. However, a cancel scope only removes the cancellation
+from the group. If the other errors stayed in the group, an expired deadline would raise an
+exception.
 """
 
 import math
@@ -16,24 +17,24 @@ from agent_actors.errors import AgentError
 def is_cancellation(error: BaseException) -> bool:
     """Return whether an exception is the cancellation of the current task.
 
-    Foreign code can keep a `trio.Cancelled` and raise it later, or in another task. No cancel scope
+    Foreign code can keep a `trio.Cancelled` and raise it later or in another task. No cancel scope
     would catch it there, so it must be handled like any other exception.
     """
     return isinstance(error, trio.Cancelled) and _is_cancelled()
 
 
 def foreign_cancellation() -> AgentError:
-    """Return the error for a `trio.Cancelled` that is not the cancellation of the task."""
+    """Return the error for a `trio.Cancelled` that is not the task's own cancellation."""
     return AgentError(
         "a provider, hook or callback raised trio.Cancelled in a task that was not cancelled; do "
-        "not keep that exception to raise it later"
+        "not keep such an exception and raise it later"
     )
 
 
 def find_exit_request(error: BaseException) -> BaseException | None:
     """Return the cancellations and interrupts of an exception group; None if there are none.
 
-    Cancellations that do not belong to the current task do not count; see `is_cancellation`.
+    Cancellations that do not belong to the current task are ignored; see `is_cancellation`.
     """
     if not isinstance(error, BaseExceptionGroup):
         return None

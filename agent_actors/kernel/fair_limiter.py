@@ -1,9 +1,9 @@
-"""A fair limiter: a limit over all keys, a limit per key, and round-robin turns between keys.
+"""A fair limiter, with a total limit, a limit per key, and round-robin turns between keys.
 
-The limiter owns the counts and the queues of one scarce resource. Free slots go round-robin to the
-waiting keys, and first come, first served within a key. A run with 800 calls therefore waits for
-its turn in the same way as a run with one call. A grant is synchronous: no other task can run
-between a grant and the `try` statement after it.
+The limiter owns the counts and the queues for one scarce resource. Free slots go to the waiting
+keys in round-robin order. Within a key, they are granted first come, first served. A run with 800
+calls therefore waits for its turn just like a run with one call. A grant is synchronous: no other
+task can run between a grant and the `try` statement that follows.
 """
 
 import math
@@ -21,8 +21,8 @@ class LimiterStatistics:
     Attributes:
         used: Slots in use.
         peak: The largest number of slots in use so far.
-        waiting: Number of waiting tasks.
-        total: The limit over all keys.
+        waiting: The number of waiting tasks.
+        total: The limit for all keys together.
     """
 
     used: int
@@ -49,19 +49,19 @@ class FairLimiter:
     _queues: dict[Hashable, deque[trio.lowlevel.Task]] = attrs.field(
         factory=dict[Hashable, "deque[trio.lowlevel.Task]"], init=False
     )
-    # The waiting keys that are below their own limit, in the order of their turns.
+    # The waiting keys that have not reached their own limit, in the order of their turns.
     _ready: OrderedDict[Hashable, None] = attrs.field(
         factory=OrderedDict[Hashable, None], init=False
     )
 
     async def acquire(self, key: Hashable = None, *, first: bool = False) -> None:
-        """Acquire a slot for a key, waiting if necessary. Does not checkpoint if a slot is free.
+        """Acquire a slot for a key, waiting if necessary, without a checkpoint if a slot is free.
 
         Args:
-            key: The key that the slot is counted for.
+            key: The key that the slot counts against.
             first: Put the task ahead of the key's other waiters, and give this key the next turn.
 
-        Cancellation: safe; a cancelled wait holds nothing.
+        Cancellation: safe; a cancelled call holds nothing.
         """
         if self.take_nowait(key):
             return
@@ -85,7 +85,7 @@ class FairLimiter:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def take_nowait(self, key: Hashable = None) -> bool:
-        """Acquire a slot if one is free and this key has no waiters. Return whether it did."""
+        """Acquire a slot if one is free and the key has no waiters; return whether this worked."""
         used = self._used_by.get(key, 0)
         if self._used >= self.total or used >= self.per_key or key in self._queues:
             return False

@@ -2,13 +2,14 @@
 
 Trio raises `KeyboardInterrupt` at any bytecode of a task, unless a frame of that task is protected.
 An interrupt between two statements that belong together breaks an invariant. For example, a task
-that has registered as a waiter but has not parked yet would be rescheduled after its death.
-Therefore the stateful packages run protected. Trio then delivers Ctrl-C to the main task, at its
-next checkpoint, where it unwinds like a cancellation. Users' code must stay interruptible, since it
-may loop without a checkpoint. It is called through `call_unprotected` and `await_unprotected`.
+that has registered as a waiter but is not suspended yet would be rescheduled after it has ended.
+The code of the stateful packages is therefore protected. Trio then delivers Ctrl-C to the main task
+at its next checkpoint, where it unwinds like a cancellation. User code must stay interruptible,
+since it may loop without a checkpoint, so it is called through `call_unprotected` and
+`await_unprotected`.
 
-Trio looks up the protection of a code object when the signal arrives, so protecting a function
-costs nothing when it is called.
+Trio looks up whether a code object is protected when the signal arrives, so protection adds no cost
+to function calls.
 """
 
 import sys
@@ -22,27 +23,28 @@ import trio
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Receives an exception of users' code. If the exception contains an interrupt, the callee takes the
-# interrupt over and has the runtime closed. Returns the rest of the error; None if there is no
-# rest.
+# Receives an exception that user code raised. If the exception contains an interrupt, the function
+# takes over the interrupt and has the runtime closed. Returns the rest of the exception; None if
+# nothing remains.
 TakeInterrupt: TypeAlias = Callable[[BaseException], BaseException | None]
 
 _PACKAGE: Final = "agent_actors"
-# Packages that hold state between two checkpoints, or wait. Pure code needs no protection of its
-# own. `tools` and `hooks` stay out because they only pass calls on to users' code.
+# Packages that hold state between two checkpoints, or that wait. Pure code needs no protection of
+# its own. `tools` and `hooks` are not included because they only pass calls on to user code.
 PROTECTED: Final = frozenset(
     {"actors", "client", "kernel", "media", "providers", "run", "runtime", "stores", "transport"}
 )
 
-# The size of each protected module: a module may be seen before all of it has been executed.
+# The size of each module when it was protected, since a module may not have been executed
+# completely at that time.
 _protected: Final[dict[str, int]] = {}
 
 
 def protect_loaded_modules() -> None:
-    """Protect every function of the stateful modules that are loaded by now.
+    """Protect every function in the stateful modules that have been loaded so far.
 
-    A public module that `import agent_actors` does not load calls this in its last line. Modules
-    that are protected completely are skipped.
+    A public module that `import agent_actors` does not load calls this function in its last line.
+    Modules that are already protected completely are skipped.
     """
     for name, module in tuple(sys.modules.items()):
         package, _, inside = name.partition(".")
@@ -55,14 +57,14 @@ def protect_loaded_modules() -> None:
 
 
 class _Coded:
-    """Nested code in the form that trio accepts: an object with a code attribute."""
+    """Nested code in the form that trio accepts: an object with a `__code__` attribute."""
 
     def __init__(self, code: CodeType) -> None:
         self.__code__ = code
 
 
 def codes_of(module: ModuleType) -> Iterator[CodeType]:
-    """Yield the code of every function, method and closure that a module defines."""
+    """Yield the code of every function, method and closure that is defined in a module."""
     pending = list(vars(module).values())
     while pending:
         value = pending.pop()
@@ -89,7 +91,7 @@ def _with_nested(code: CodeType) -> Iterator[CodeType]:
 
 @trio.lowlevel.disable_ki_protection
 def call_unprotected(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a user's function; Ctrl-C interrupts the function where it is."""
+    """Call a user's function, which Ctrl-C can interrupt at any point."""
     return function(*args, **kwargs)
 
 
@@ -97,15 +99,15 @@ def call_unprotected(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwa
 async def await_unprotected(
     function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """Call a user's async function and await the result; Ctrl-C interrupts the user's code.
+    """Call a user's async function and await the result; Ctrl-C can interrupt it at any point.
 
-    Cancellation: that of the function.
+    Cancellation: see the called function.
     """
     return await function(*args, **kwargs)
 
 
 def has_interrupt(error: BaseException) -> bool:
-    """Return True for a `KeyboardInterrupt`, and for an exception group that contains one."""
+    """Return whether an error is a `KeyboardInterrupt`, or an exception group that contains one."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return group.subgroup(KeyboardInterrupt) is not None
@@ -113,7 +115,7 @@ def has_interrupt(error: BaseException) -> bool:
 
 
 def without_interrupt(error: BaseException) -> BaseException | None:
-    """Return what remains of an error without its interrupts; None if nothing remains."""
+    """Return an error without its interrupts; None if nothing remains."""
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
         return group.split(KeyboardInterrupt)[1]
@@ -121,9 +123,9 @@ def without_interrupt(error: BaseException) -> BaseException | None:
 
 
 def raise_interrupt(error: BaseException) -> BaseException | None:
-    """Raise an error that contains an interrupt; return any other error.
+    """Raise an error if it contains an interrupt; return any other error.
 
-    This is the `TakeInterrupt` of an actor that no runtime has taken over.
+    This is the default `TakeInterrupt` function of an actor that does not belong to a runtime.
     """
     if has_interrupt(error):
         raise error
@@ -131,18 +133,19 @@ def raise_interrupt(error: BaseException) -> BaseException | None:
 
 
 async def finish(step: Callable[[], Awaitable[object]]) -> None:
-    """Await a step that a first Ctrl-C must not cut short.
+    """Await a step that the first Ctrl-C must not interrupt.
 
     Args:
         step: An async function that may be called again after it was interrupted.
 
     Raises:
-        KeyboardInterrupt: Raised when the step has ended, or at once at the second Ctrl-C.
+        KeyboardInterrupt: Ctrl-C was pressed. Raised when the step has ended, or immediately after
+            a second Ctrl-C.
 
-    Cancellation: that of the step.
+    Cancellation: see the step.
     """
     try:
         await step()
     except KeyboardInterrupt:
-        await step()  # noqa: ASYNC120 - a cancellation outranks the interrupt
+        await step()  # noqa: ASYNC120 - a cancellation takes precedence over the interrupt
         raise

@@ -1,8 +1,8 @@
-"""A bounded mailbox: a trio memory channel that records its depth and its peak.
+"""A bounded mailbox, which is a trio memory channel that records its depth and its peak.
 
-The mailbox owns the order of the items that wait for one actor. It does not know what the items
-are. Putting is synchronous while there is space, so that an uncontended ask costs no extra
-checkpoint.
+The mailbox owns the order of the items that are waiting for one actor. It knows nothing about the
+items themselves. Putting an item is synchronous while there is space, so an uncontended request
+costs no extra checkpoint.
 """
 
 from collections.abc import AsyncIterator
@@ -19,9 +19,9 @@ class MailboxStatistics:
     """A snapshot of a mailbox.
 
     Attributes:
-        depth: Number of items that wait now.
+        depth: The number of items that are waiting now.
         peak: The largest depth so far.
-        capacity: Number of items that may wait; further senders wait.
+        capacity: The maximum number of waiting items; further senders wait.
     """
 
     depth: int
@@ -33,7 +33,7 @@ class Mailbox(Generic[T]):
     """A bounded FIFO queue with one receiver.
 
     Args:
-        capacity: Number of items that may wait; further senders wait.
+        capacity: The maximum number of waiting items; further senders wait.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -42,13 +42,13 @@ class Mailbox(Generic[T]):
         self._peak = 0
 
     async def put(self, letter: T) -> None:
-        """Put an item into the mailbox; wait while the mailbox is full.
+        """Put an item into the mailbox, waiting while the mailbox is full.
 
         Raises:
             trio.ClosedResourceError: The mailbox is closed.
             trio.BrokenResourceError: The receiver was closed.
 
-        Cancellation: safe; a cancelled put has added nothing.
+        Cancellation: safe; a cancelled call adds nothing.
         """
         try:
             self.put_nowait(letter)
@@ -77,7 +77,7 @@ class Mailbox(Generic[T]):
         return self._receive.receive_nowait()
 
     async def get(self) -> T:
-        """Take the next item; wait until there is one.
+        """Take the next item, waiting for one if necessary.
 
         Raises:
             trio.EndOfChannel: The mailbox is empty and closed.
@@ -90,11 +90,11 @@ class Mailbox(Generic[T]):
         return self._receive.__aiter__()
 
     def close(self) -> None:
-        """Accept no more items; the receiver still gets the items that wait. Idempotent."""
+        """Stop accepting items; the receiver still gets the waiting items. Idempotent."""
         self._send.close()
 
     def abandon(self) -> None:
-        """Discard the items that wait, and close the receiver, so that senders fail. Idempotent."""
+        """Discard the waiting items and close the receiver, so that senders fail. Idempotent."""
         self._send.close()
         self._receive.close()
 

@@ -1,14 +1,13 @@
-"""Deadlines that are paused while a question to a person is open, or while a hook's step runs.
+"""Deadlines that are paused while a question to a person is open or a hook's step is running.
 
-The time that a person takes to answer does not count against the run that asks, nor against the
-tool call around that run, nor against any outer run or call. Each of these scopes has one
-`PausableDeadline`, which counts the open questions, so that simultaneous questions pause the
-deadline once. An outer run may belong to another trio run: for example, a tool may start its own
-trio run in a thread. The scopes of a run may only be touched in its own trio run, which
-`TrioRunRef` ensures.
+The time that a person takes to answer does not count against the run that asks, the tool call
+around that run, or any outer run or call. Each of these scopes has one `PausableDeadline`, which
+counts the open questions, so that concurrent questions pause the deadline only once. An outer run
+may belong to another trio run: for example, a tool may start its own trio run in a thread. The
+scopes of a run may only be used in its own trio run, which `TrioRunRef` ensures.
 
-The timeout of a hook that wraps a step bounds the hook's own time: its deadline is paused in the
-same way while the step runs.
+The timeout of a hook that wraps a step limits only the time that the hook itself takes. The hook's
+deadline is therefore paused in the same way while the step is running.
 """
 
 import math
@@ -21,11 +20,11 @@ import trio
 
 @attrs.define(eq=False)
 class PausableDeadline:
-    """The deadline of one scope, paused as long as at least one reason to pause it is open.
+    """The deadline of one scope, which is paused while there is at least one reason to pause it.
 
-    A reason is a question to a person, or a step inside a hook.
+    A reason is an open question to a person, or a step that a hook wraps.
 
-    Must be used in the trio run of the scope.
+    It must be used in the trio run of the scope.
 
     Args:
         scope: The scope whose deadline is paused. Pausing has no effect on a scope that has ended.
@@ -36,14 +35,14 @@ class PausableDeadline:
     _left: float = attrs.field(default=0.0, init=False)
 
     def pause(self) -> None:
-        """Count one more open reason; the first one pauses the deadline."""
+        """Add a reason; the first reason pauses the deadline."""
         if not self._waiting:
             self._left = self._scope.deadline - trio.current_time()
             self._scope.deadline = math.inf
         self._waiting += 1
 
     def resume(self) -> None:
-        """Count one open reason less; at zero, resume the deadline. Call once per `begin`."""
+        """Remove a reason, and resume the deadline if none is left; call once per `pause`."""
         self._waiting -= 1
         if not self._waiting:
             self._scope.deadline = trio.current_time() + self._left
@@ -51,7 +50,7 @@ class PausableDeadline:
 
 @attrs.frozen(eq=False)
 class TrioRunRef:
-    """The trio run in which an agent run takes place; must be created there.
+    """A reference to the trio run that executes an agent run; must be created in that trio run.
 
     Attributes:
         deadline: The pausable deadline of the agent run.
@@ -65,8 +64,8 @@ class TrioRunRef:
     def run_sync(self, do: Callable[[], None]) -> None:
         """Call a function in this trio run.
 
-        The function is called immediately if this trio run is the current one. Otherwise it is
-        scheduled there. It is never called if that trio run has ended.
+        The function is called immediately if this trio run is the current one. Otherwise, it is
+        scheduled in this trio run. If this trio run has ended, the function is never called.
         """
         if trio.lowlevel.current_trio_token() is self._token:
             do()

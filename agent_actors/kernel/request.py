@@ -1,15 +1,15 @@
 """One request to an actor and its outcome.
 
-A `Request` connects two tasks: the caller, parked until there is an outcome, and the worker that
-produces the outcome. Cancellation is structured across the mailbox. A cancelled caller withdraws
-its request if no worker has taken it. Otherwise the caller cancels the worker, and continues only
-when the worker has ended. Resolving a request is synchronous and cannot fail, even if the caller
-has left. A value that was reached is returned even to a caller that was cancelled meanwhile (its
-`Cancelled` is raised at its next checkpoint), so that no lease and no output of a side effect is
-lost.
+A `Request` connects two tasks: the caller, which is suspended until there is an outcome, and the
+worker that produces the outcome. Cancellation is structured across the mailbox. A cancelled caller
+withdraws its request if no worker has taken it. Otherwise the caller cancels the worker, and
+continues only once the worker has ended. Resolving a request is synchronous and cannot fail, even
+if the caller has left. If the worker still produced a value, the value is returned even if the
+caller was cancelled in the meantime (its `Cancelled` is raised at its next checkpoint), so that no
+lease and no result of a side effect is lost.
 
-Change this module together with `actor_loop.py`, which takes requests out of mailboxes and runs
-them.
+This module must be changed together with `actor_loop.py`, which takes requests out of mailboxes and
+performs them.
 """
 
 import contextvars
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class RequestCancelled(Exception):
-    """The work was withdrawn or cancelled before it had a value; never leaves the package."""
+    """The work was withdrawn or cancelled before it produced a value; internal to the package."""
 
 
 class _Stage(Enum):
@@ -38,13 +38,14 @@ class _Stage(Enum):
 class Request(Generic[T]):
     """Work requested from an actor.
 
-    The worker runs in a copy of the context in which the request was made, so that tracing and
-    tenant ids survive the mailbox.
+    The worker runs in a copy of the context in which the request was made, so that context
+    variables such as trace and tenant ids pass through the mailbox.
 
     Args:
-        work: Called in the worker task; None for an actor that resolves its requests itself.
-        on_cancel: Called with the reason of a cancellation, in place of cancelling the worker's
-            scope. For work that ends itself: for example, a run must close its session first.
+        work: Called in the worker task; None if the actor itself resolves the request.
+        on_cancel: Called with the reason of a cancellation, instead of cancelling the worker's
+            scope. Needed for work that ends itself: for example, a run must first close its
+            session.
     """
 
     __slots__ = (
@@ -87,7 +88,7 @@ class Request(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """True if there is an outcome, or the request was withdrawn."""
+        """True if there is an outcome or the request was withdrawn."""
         return self._stage is _Stage.DONE
 
     @property
@@ -101,7 +102,7 @@ class Request(Generic[T]):
         return self.done and self._error is None
 
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Call a function synchronously on the outcome; immediately if there is one already."""
+        """Call a function synchronously on the outcome, or immediately if there already is one."""
         if self.done:
             callback()
         else:
@@ -114,7 +115,8 @@ class Request(Generic[T]):
             Exception: The exception that the work raised.
 
         Cancellation: a queued request is withdrawn. A running worker is cancelled, and the call
-        returns only when the worker has ended. A value that was reached is returned even then.
+        returns only once the worker has ended. If the worker still produced a value, the value is
+        returned.
         """
         raise_cancel: trio.lowlevel.RaiseCancelT | None = None
         task = trio.lowlevel.current_task()
@@ -156,7 +158,7 @@ class Request(Generic[T]):
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def result(self) -> T:
-        """Return the value, or raise the exception of the work. May only be called when `done`."""
+        """Return the value, or raise the exception of the work; only call this if `done`."""
         assert self.done
         if self._error is not None:
             raise self._error
@@ -176,10 +178,10 @@ class Request(Generic[T]):
     # Methods for the worker.
 
     def expire_at(self, deadline: float, missed: Callable[[], T]) -> None:
-        """Stop the work at a time of trio's clock; the value is then the result of `missed`.
+        """Stop the work at a time by trio's clock; the value is then the result of `missed`.
 
-        The deadline is set on the request's own scope, because a nested scope would add a tenth
-        to the cost of a call. Setting the deadline before the work begins is cheaper still.
+        The deadline is set on the request's own scope, because a nested scope would add a tenth to
+        the cost of a call. Setting the deadline before the work begins is even cheaper.
         """
         self._missed = missed
         self._deadline = deadline
@@ -189,14 +191,15 @@ class Request(Generic[T]):
     # Methods for the actor.
 
     def set_on_settled(self, leave: "Callable[[Request[T]], None]") -> None:
-        """Have `leave` called with this request on its outcome; for the actor that owns it.
+        """Set the function to call with this request when it is resolved or withdrawn.
 
-        `on_done` would serve as well, but costs a closure and a list per request.
+        For the actor that owns the request. `on_done` would also work, but costs a closure and a
+        list per request.
         """
         self._leave = leave
 
     def take(self) -> bool:
-        """Claim the request for a worker. Return False if it was withdrawn."""
+        """Claim the request for a worker; return False if it was withdrawn."""
         if self._stage is not _Stage.QUEUED:
             return False
         self._stage = _Stage.TAKEN
@@ -211,7 +214,7 @@ class Request(Generic[T]):
         error: Exception = RequestCancelled("cancelled")
         work = self._work
         if work is None:
-            return  # the actor has resolved the request meanwhile
+            return  # the actor has resolved the request in the meantime
         try:
             if self._on_cancel is not None:  # the work ends itself, so its scope is never cancelled
                 await trio.lowlevel.checkpoint_if_cancelled()
@@ -229,7 +232,8 @@ class Request(Generic[T]):
         except Exception as raised:  # noqa: BLE001 - every error goes to the caller
             error = raised
         except BaseException as raised:
-            # A cancellation is not the request's own: the actor ends and cancels its workers.
+            # This cancellation is not the request's own: the actor is ending and cancels its
+            # workers.
             if isinstance(raised, trio.Cancelled) and not is_cancellation(raised):
                 error = foreign_cancellation()
             else:

@@ -1,8 +1,8 @@
 """A lock with a shared and an exclusive mode, first come, first served.
 
-The lock owns the order in which the tool calls of one run may start. Ordinary calls share the lock;
-an exclusive call runs alone. A waiting exclusive call holds back later calls, so that it never
-starves.
+The lock determines the order in which the tool calls of one run may start. Ordinary calls share the
+lock. An exclusive call runs alone. A waiting exclusive call holds back later calls, so that it
+never starves.
 """
 
 import attrs
@@ -11,19 +11,20 @@ import trio
 
 @attrs.define(eq=False)
 class SharedExclusiveLock:
-    """A FIFO lock with two modes. No task can run between a grant and the code after the await."""
+    """A FIFO lock with two modes; no task can run between a grant and the code after the await."""
 
     _shared: int = attrs.field(default=0, init=False)
     _exclusive: bool = attrs.field(default=False, init=False)
-    # A list, not a deque: each run has one, usually empty, and an empty deque takes 600 bytes.
+    # A list and not a deque: each run has one, which is usually empty, and an empty deque takes 600
+    # bytes.
     _queue: list[tuple[trio.lowlevel.Task, bool]] = attrs.field(
         factory=list[tuple[trio.lowlevel.Task, bool]], init=False
     )
 
     async def acquire(self, *, exclusive: bool) -> None:
-        """Acquire the lock, waiting if necessary. Does not checkpoint if the lock is free.
+        """Acquire the lock, waiting if necessary, without a checkpoint if the lock is free.
 
-        Cancellation: safe; a cancelled wait holds nothing.
+        Cancellation: safe; a cancelled call holds nothing.
         """
         if self.take_nowait(exclusive=exclusive):
             return
@@ -38,7 +39,7 @@ class SharedExclusiveLock:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def take_nowait(self, *, exclusive: bool) -> bool:
-        """Acquire the lock if it is free and has no waiters. Return whether it was acquired."""
+        """Acquire the lock if it is free and has no waiters, and return whether it was acquired."""
         if self._queue or not self._is_free(exclusive=exclusive):
             return False
         self._take(exclusive=exclusive)

@@ -1,9 +1,9 @@
-"""A table of deadlines that costs one sleeping task.
+"""A table of alarms that costs only one sleeping task.
 
-The table owns the due time of each entry. Setting or clearing an entry costs one dictionary
-operation; nothing is scheduled. One task sleeps until the nearest due time, rings the entries that
-are due, and ends when the table is empty. A task that kept ticking would keep a virtual clock
-running for ever. The table does not know what the entries are.
+The table owns the due time of each entry. Setting or clearing an entry costs only one dictionary
+operation; nothing is scheduled. One task sleeps until the nearest due time, calls `ring` on the
+entries that are due, and ends when the table is empty. A task that kept ticking would keep a
+virtual clock running for ever. The table knows nothing else about its entries.
 """
 
 import math
@@ -16,12 +16,12 @@ class Timed(Protocol):
     """An object that an alarm can be set for. Compared by identity."""
 
     def ring(self) -> None:
-        """Handle the expiry. Synchronous; must not raise. The alarm has been cleared before."""
+        """Handle the expiry, after the alarm was cleared; synchronous, and must not raise."""
         ...
 
 
 class Timers:
-    """The alarms of one `trio.run`. Times are those of `trio.current_time`."""
+    """The alarms of one `trio.run`. All times are by `trio.current_time`."""
 
     def __init__(self) -> None:
         self._due: dict[Timed, float] = {}
@@ -29,7 +29,7 @@ class Timers:
         self._sleep: trio.CancelScope | None = None
 
     def set(self, thing: Timed, due: float) -> None:
-        """Set the alarm to ring at `due`, replacing an earlier time; `math.inf` clears it."""
+        """Set the alarm to ring at `due`, replacing any earlier setting; `math.inf` clears it."""
         if due == math.inf:
             self.clear(thing)
             return
@@ -64,7 +64,7 @@ class Timers:
     def _ring(self) -> None:
         now = trio.current_time()
         for thing in [thing for thing, due in self._due.items() if due <= now]:
-            # Ringing one entry may clear the alarm of another.
+            # Ringing one entry may clear another entry's alarm.
             if self._due.get(thing, math.inf) <= now:
                 del self._due[thing]
                 thing.ring()

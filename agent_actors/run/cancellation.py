@@ -1,8 +1,9 @@
 """Stops one run from outside, and keeps the reason.
 
-The first reason counts. A caller's cancel takes effect at the next checkpoint. A stop in favour of
-another run waits until the session is open, which takes a bounded time. Therefore the prompt of a
-run that acquired its session is always recorded, even if the run is stopped immediately.
+Only the first reason counts. If a caller cancels the run, the cancellation takes effect at the next
+checkpoint. If the run is stopped in favour of another run, the stop takes effect only once the
+session is open, and opening has a time limit. Therefore the prompt of a run that has acquired its
+session is always recorded, even if the run is stopped immediately.
 """
 
 import attrs
@@ -21,10 +22,10 @@ class RunStop:
 
     Attributes:
         scope: The cancel scope of the run, from its start until its closing begins.
-        reason: The reason for the stop; None if the run was not stopped.
+        reason: The reason why the run was stopped; None if it was not stopped.
         why: A further explanation from the caller; empty if there is none.
-        rolls_back: True if the records of the run are to be undone.
-        steered: The outcome if another run took the input of this run; else None.
+        rolls_back: True if the session must be rewound to the state before the run.
+        steered: The outcome if another run took this run's input; otherwise None.
     """
 
     _inbox: Inbox
@@ -37,7 +38,7 @@ class RunStop:
 
     @property
     def explanation(self) -> str:
-        """The reason for the end of the run, for the results of calls that were cut off."""
+        """The reason why the run ended, for the results of interrupted calls."""
         return "the run was stopped" + (f": {self.why}" if self.why else f" ({self.reason})")
 
     def cancel(self, reason: str) -> None:
@@ -46,7 +47,7 @@ class RunStop:
         self.scope.cancel(reason)
 
     def stop(self, reason: CancelReason, why: str) -> None:
-        """Stop the run so that another run can begin, but not before this run's session is open."""
+        """Stop the run so that another run can start, but not before this run's session is open."""
         self.why = self.why or why
         self.rolls_back = self.rolls_back or reason is CancelReason.ROLLBACK
         self._note(reason)
@@ -54,17 +55,17 @@ class RunStop:
             self.scope.cancel(reason)
 
     def settle(self, outcome: SteeringOutcome) -> None:
-        """End the run: the run that holds the session has taken or refused its input."""
+        """End this run, since the run that holds the session has taken or rejected its input."""
         if self.steered is None:
             self.steered = outcome
             self.scope.cancel("steered")
 
     def outcome(self, stop_reason: str) -> str:
-        """Return the stop reason of the run; `stop_reason` unless the run is rolled back."""
+        """Return the run's stop reason, which is `stop_reason` unless the run is rolled back."""
         return StopReason.ROLLED_BACK if self.rolls_back else stop_reason
 
     def opened(self) -> None:
-        """Note that the session is open; an earlier stop takes effect now."""
+        """Record that the session is open; if the run was stopped before, cancel it now."""
         self._opening = False
         if self.reason is not None:
             self.scope.cancel(self.reason)

@@ -1,4 +1,4 @@
-"""Closes a run: joins its calls, closes open entries, commits the end, and returns the result."""
+"""Close a run: wait for its calls, close open entries, commit the end, and return the result."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -33,12 +33,12 @@ from agent_actors.run.tools.tool_runner import ToolRunner
 
 @attrs.frozen
 class RunEnd:
-    """The end of a run's turns; without a failure and a stop reason, the run was cancelled.
+    """The end of a run's turns; if there is no failure and no stop reason, the run was cancelled.
 
     Attributes:
-        failure: The failure of the run; None if the run did not fail.
+        failure: The error with which the run failed; None if the run did not fail.
         stop_reason: The stop reason, if the run did not fail.
-        why: A further explanation, for the results of calls that are closed.
+        why: A further explanation for the results of calls that are closed.
     """
 
     failure: Exception | None = None
@@ -53,13 +53,14 @@ async def close_run(
     subagent: Subagent | None,
     end: RunEnd,
 ) -> RunResult:
-    """Close a run; this is the last step of its driver.
+    """Close a run, as the last step of its driver.
 
     Raises:
-        AgentError: The failure of the run.
+        AgentError: The run failed with this error.
         RequestCancelled: The caller cancelled the run.
 
-    Cancellation: the steps are shielded and bounded, except for the time that tools take to end.
+    Cancellation: the steps are shielded and have time limits, except for the time that tools take
+    to end.
     """
     results = await tools.join()
     stop, usage, failure, stop_reason = context.stop, context.usage, end.failure, end.stop_reason
@@ -78,7 +79,7 @@ async def close_run(
     entries = _closing_entries(context, results, stop_reason or "error", why)
     builders = [*usage.records(entries), *usage.call_records.end_all()]
     builders += [*model.partial_usage_records(), *usage.records_of_unanswered()]
-    # A rollback that is requested after this point comes too late.
+    # A rollback requested after this point has no effect.
     stop_reason = stop.outcome(stop_reason)
     if stop.rolls_back and context.session is not None:
         builders.append(partial(SessionRewind, to_seq=context.began_after))
@@ -120,7 +121,7 @@ def _closing_entries(
         commands += machine.feed(ToolFinished(result))
     if machine.state is not State.DONE:
         commands += machine.feed(Interrupted(stop_reason, why))
-    # The run is over: record the entries, and execute no other command of the machine.
+    # The run is over: record the entries, but execute no other command from the machine.
     return [entry for item in commands if isinstance(item, Append) for entry in item.entries]
 
 

@@ -1,4 +1,4 @@
-"""The state that the parts of one run share, passed to them explicitly."""
+"""The state that the parts of one run share, which is passed to them explicitly."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -46,23 +46,24 @@ class RunContext:
         spec: The caller's request.
         services: The parts of the runtime that the run may use.
         node: The run's node in the tree of runs.
-        parent: The run whose tool or hook started this run; it may have ended. None for a root run.
+        parent: The run whose tool or hook started this run, and which may have ended; None for a
+            root run.
         parent_tool_use_id: The call that started this run; None for a root run.
         ancestors: The sessions that the live ancestor runs hold.
         mailbox: The mailbox of the reader; None if the run has no reader.
         machine: The agent loop.
         stop: Cancels the run.
-        inbox: Takes steering input.
+        inbox: Receives steering input.
         events: Builds the events of the run.
-        journal: Records events and shows them.
+        journal: Records events and publishes them.
         usage: Counts the usage of the run.
-        result_limit: Cuts the results of tools.
+        result_limit: Truncates tool results that are too long.
         output: The output of the run.
         hooks: The hooks of the agent; None if the agent has no hooks.
         permissions: The policy for tool calls; None: no restriction.
-        started_at: The start of the run, in seconds since the epoch.
-        started: The start of the run, by trio's clock.
-        token: The token of the trio run in which this run is driven.
+        started_at: The start time of the run, in seconds since the epoch.
+        started: The start time of the run, by trio's clock.
+        token: The token of the trio run that executes this run.
         lease: The lease of the session; None before it is acquired and after the run has ended.
         session: The session; None until it is open, and after the run has ended.
         began_after: The `seq` of the session's last record before the records of the run.
@@ -122,7 +123,7 @@ class RunContext:
         self.permissions = effective_policy(options.permissions, above, spec.tool_whitelist)
         self.inbox = Inbox(options, self.machine, self.hooks)
         if spec.from_client:
-            self.inbox.close()  # a run of `Client` takes only its own prompt
+            self.inbox.close()  # a run that `Client` starts only takes its own prompt
         self.stop = RunStop(self.inbox)
         self.result_limit = ResultLimit(
             spec.session_id,
@@ -139,13 +140,13 @@ class RunContext:
 
     @property
     def opened_session(self) -> OpenSession:
-        """The session; only valid after the session is open."""
+        """The session; only valid once the session is open."""
         assert self.session is not None
         return self.session
 
     @property
     def ids(self) -> tuple[str, str, str]:
-        """The ids of the session, of the run and of the request."""
+        """The ids of the session, the run and the request."""
         return self.spec.session_id, self.node.run_id, self.spec.request_id
 
     def messages(self) -> Messages:
@@ -153,7 +154,7 @@ class RunContext:
         return Messages() if self.session is None else self.session.history()
 
     def snapshot(self) -> RunInfo:
-        """Return the state of the run, as hooks and tools see it."""
+        """Return the state of the run that hooks and tools see."""
         return RunInfo(
             session_id=self.spec.session_id,
             run_id=self.node.run_id,
@@ -165,14 +166,14 @@ class RunContext:
         )
 
     def note_commit(self) -> None:
-        """Note a commit: if the replacement of the history was queued, it is now recorded."""
+        """Handle a commit; if it contained the new history, mark the replacement as recorded."""
         replacement = self.spec.replace_history
         if replacement is not None and replacement.queued:
             replacement.recorded = True
 
     @contextmanager
     def pause_deadlines(self) -> Generator[None]:
-        """Pause the deadlines of this run, of its calls and of its ancestor runs."""
+        """Pause the deadlines of this run, the call that started it, and its ancestor runs."""
         self.node.pause_deadlines()
         try:
             yield
@@ -180,16 +181,16 @@ class RunContext:
             self.node.resume_deadlines()
 
     def note(self, builder: EventBuilder) -> None:
-        """Record an action of a hook with the next commit; drop it if none follows."""
+        """Record a hook's action with the next commit, or drop it if no commit follows."""
         if not self.ended or self.spec.from_client:  # `Client` commits results after the run
             self.journal.note(builder)
 
     def record(self, builder: EventBuilder, call_id: str | None) -> None:
-        """Record an event of a tool or a hook.
+        """Record an event that a tool or a hook produced.
 
         Args:
             builder: The event without its header.
-            call_id: The call with whose result the event is recorded; None to record the event with
+            call_id: The call; the event is recorded with its result. None to record the event with
                 the next commit.
 
         Raises:
@@ -201,12 +202,12 @@ class RunContext:
         if call_id is not None:
             self.usage.call_records.add(call_id, builder)
         elif self.ended:
-            raise RuntimeError("the run has ended; ctx.record() can be called during the run only")
+            raise RuntimeError("the run has ended; ctx.record() can be called only during the run")
         else:
             self.journal.note(builder)
 
     def end(self) -> None:
-        """Mark the run as ended, and drop the state that live nested runs do not need."""
+        """Mark the run as ended, and drop all state that live nested runs do not need."""
         self.ended, self.announces_children = True, False
         self.session = self.lease = None
         self.journal.close()

@@ -1,8 +1,8 @@
 """The driver of one run: feeds the turn machine and executes the commands that it returns.
 
-The driver makes no decisions. The turn machine decides the next step, the budget decides what may
-be spent, and the guard of the tools decides which calls may run. Every run is closed by
-`closing.py` in the same way: after a result, an error, or a cancel at any checkpoint.
+The driver makes no decisions. The turn machine decides the next step, the budget decides how much
+may be spent, and the tool guard decides which calls may be executed. `closing.py` closes every run
+in the same way, whether it ended with a result, an error, or a cancellation at any checkpoint.
 """
 
 from collections import deque
@@ -53,17 +53,20 @@ class Driver:
         self._budget = Budget(context.spec, context.usage)
         self._model = ModelCaller(context, self._budget)
         self._subagent: Subagent | None = subagent_of(context)
-        # Entries that are not recorded yet, and the response among them, if there is one.
+        # The entries that are not recorded yet, and the response among them, if there is one.
         self._pending: list[Entry] = []
         self._answer: ModelCompleted | None = None
         # True if the driver was woken because a call was deferred.
         self._deferred = False
-        # The reason why a hook of a call ended the run; raised once the results so far are
+        # The reason why a hook for a call ended the run; raised once all results so far are
         # recorded.
         self._blocked: HookBlock | None = None
 
     def cancel(self, reason: str) -> None:
-        """Cancel the run; the first reason counts. The driver still closes the session in order."""
+        """Cancel the run. Only the first reason counts.
+
+        The driver still closes the session cleanly.
+        """
         self._context.stop.cancel(reason)
 
     def acquire_nowait(self) -> None:
@@ -75,13 +78,13 @@ class Driver:
         acquire_session_nowait(self._context)
 
     async def drive(self) -> RunResult:
-        """Run until the end, and return the result.
+        """Execute the run until it ends, and return its result.
 
         Raises:
-            AgentError: The failure of the run; the session stays valid.
+            AgentError: The run failed with this error. The session stays valid.
             RequestCancelled: The caller cancelled the run.
 
-        Cancellation: the calls of the run end before the cancel propagates.
+        Cancellation: all calls of the run end before the cancellation propagates.
         """
         context = self._context
         context.node.home = TrioRunRef(PausableDeadline(context.stop.scope))
@@ -91,14 +94,16 @@ class Driver:
         try:
             end = await self._attempt()
         except BaseException:
-            # An actor crashed and cancels this task. Its calls end before the caller is notified.
+            # An actor has crashed, so this task is being cancelled. Its calls must end before the
+            # caller is notified.
             await self._tools.join()  # noqa: ASYNC102 - shielded there
             raise
         return await close_run(context, self._tools, self._model, self._subagent, end)
 
     def release(self) -> None:
         """Release everything that the run holds; called once, even if the run never began."""
-        # Release each resource even if another fails: waiting runs and readers depend on it.
+        # Release each resource even if releasing another one fails, since waiting runs and readers
+        # depend on it.
         context = self._context
         with ExitStack() as held:
             held.callback(context.end)
@@ -132,7 +137,7 @@ class Driver:
                 if is_cancellation(error):
                     raise
                 end = RunEnd(failure=foreign_cancellation())
-            except KeyboardInterrupt as error:  # only users' code can be interrupted here
+            except KeyboardInterrupt as error:  # only user code can be interrupted here
                 context.services.take_interrupt(error)
                 end = RunEnd(failure=RuntimeShutdown())
         if context.stop.steered is not None:
@@ -156,8 +161,8 @@ class Driver:
             command = commands.popleft()
             refusal = self._budget.refusal(machine, command, self._answer)
             if refusal is not None:
-                # The machine's commands for the refusal replace the commands that were not
-                # executed.
+                # Replace the commands that were not executed with the machine's commands for the
+                # refusal.
                 commands = deque(machine.feed(refusal))
                 continue
             match command:
@@ -198,7 +203,7 @@ class Driver:
                 return machine.feed(end)
         await self._record_pending()
         if self._deferred:
-            await context.journal.commit()  # questions, and actions of the calls' hooks
+            await context.journal.commit()  # questions and the actions of hooks for the calls
         results = await tools.results()
         self._deferred = not results
         context.inbox.before_results(len(results))
@@ -209,10 +214,10 @@ class Driver:
         return commands
 
     async def _record_pending(self) -> None:
-        """Commit the entries so far, before a command that depends on them is executed.
+        """Commit the entries so far, since the next command depends on them.
 
         Raises:
-            RunBlocked: A hook of a call ended the run.
+            RunBlocked: A hook for a call ended the run.
         """
         context = self._context
         self._queue_pending()
@@ -230,7 +235,7 @@ class Driver:
 
     async def _finish(self, stop_reason: str) -> None:
         context = self._context
-        self._queue_pending()  # recorded with the end of the run, in its one commit
+        self._queue_pending()  # recorded in the same commit as the end of the run
         if self._blocked is not None:
             raise RunBlocked(self._blocked)
         if stop_reason == StopReason.AWAITING_APPROVAL:

@@ -1,9 +1,9 @@
 """Carries the current run into threads and tasks that do not inherit context variables.
 
-A task in a nursery and a thread of `trio.to_thread` inherit the context variables of their creator,
-and with them the run that they belong to. The threads of `threading` and of executors do not, and
-system tasks of trio do not. For the runtime, their code belongs to no run: the hooks and permission
-rules of the run do not apply to the runs that it starts.
+A task in a nursery and a thread from `trio.to_thread` inherit the context variables of their
+creator, and therefore its current run. Threads from `threading` or an executor, and trio's system
+tasks, do not. To the runtime, their code belongs to no run, so the hooks and permission rules of
+the run do not apply to runs that this code starts.
 """
 
 import inspect
@@ -20,19 +20,19 @@ T = TypeVar("T")
 
 
 def in_current_run(function: Callable[P, T]) -> Callable[P, T]:
-    """Return a function that belongs to the current run, in whatever thread or task it is called.
+    """Return a function that belongs to the current run, even if another thread or task calls it.
 
-    Use it in a tool or a hook for a function that a `threading.Thread`, an executor or
-    `trio.lowlevel.spawn_system_task` calls. Runs that the function starts are then nested runs:
-    the hooks, the permission rules and the ancestors of the current run apply to them. All other
-    context variables have their current values, too.
+    Use this function in a tool or a hook, to wrap a function that a `threading.Thread`, an executor
+    or `trio.lowlevel.spawn_system_task` will call. Runs that the wrapped function starts are then
+    nested runs: the hooks, permission rules and ancestors of the current run apply to them. All
+    other context variables also have their current values.
 
     Args:
-        function: A function, or an `async def` function. The result may be called any number of
-            times, also concurrently.
+        function: A sync or `async def` function. The wrapped function may be called any number of
+            times, even concurrently.
 
-    Cancellation: that of the function. The current run neither cancels the function nor waits for
-        it.
+    Cancellation: see the wrapped function. The current run neither cancels that function nor waits
+    for it.
 
     Example:
         ```python
@@ -45,7 +45,7 @@ def in_current_run(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        # A context can be entered only once at a time.
+        # A context can only be entered once at a time.
         return context.copy().run(call_unprotected, function, *args, **kwargs)
 
     return call
@@ -54,7 +54,8 @@ def in_current_run(function: Callable[P, T]) -> Callable[P, T]:
 def _async_in(context: Context, function: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     @wraps(function)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        # A task keeps its context, so the values are set in it for the duration of the call.
+        # A task keeps its own context, so the values are set in that context for the duration of
+        # the call.
         changed = [(variable, variable.set(value)) for variable, value in context.items()]
         try:
             return await await_unprotected(function, *args, **kwargs)

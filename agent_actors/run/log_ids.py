@@ -1,7 +1,7 @@
-"""The ids of a run on log records.
+"""Adds the ids of a run to log records.
 
-Loggers of this package do not know runs. The context of the current code does, so a filter adds the
-ids when a handler receives a record. Records that are not logged cost nothing.
+The loggers in this package do not know the current run, but context variables do. A filter
+therefore adds the ids when a handler receives a record. Records that are not logged cost nothing.
 """
 
 import logging
@@ -13,11 +13,11 @@ _NAMES: Final = ("session_id", "run_id", "request_id")
 
 
 class RunIds(logging.Filter):
-    """Adds `session_id`, `run_id` and `request_id` to each log record of a handler.
+    """Adds `session_id`, `run_id` and `request_id` to each log record that a handler receives.
 
-    A record that is logged outside of a run has empty ids. A record about another run than the
-    current one, for example about a lease, keeps the ids that it has. The filter also works for
-    records of your own loggers in tools, hooks and providers, and in threads of tools.
+    A record that is logged outside of a run has empty ids. A record about a run other than the
+    current one, for example about a lease, keeps the ids that it already has. The filter also works
+    for your own loggers in tools, hooks and providers, including tools that run in threads.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""Opens a run: acquires and loads its session, fires the first hooks, queues the first records."""
+"""Open a run: acquire and load its session, fire the first hooks, and queue the first records."""
 
 from functools import partial
 
@@ -45,16 +45,17 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
     """Acquire the session of a run, unless the run already holds it, and load the session.
 
     Raises:
-        SessionBusy: Another run holds the session, and the policy is to reject the run.
-        HookError: The run steers, and a hook of the run that holds the session failed.
+        SessionBusy: Another run holds the session, and the policy does not let this run wait.
+        HookError: This run sends steering input, and a hook of the run that holds the session
+            failed.
         SessionStoreError: The session cannot be read.
-        SessionError: The agent resumes a session that does not exist.
+        SessionError: The agent's `resume` option names a session that does not exist.
 
     Cancellation: safe; if another run took the input, `context.stop.steered` has the outcome.
     """
     if context.lease is None:
         context.lease = await _acquire_session(context)
-        # Another run may have taken the input in the tick in which the lease was granted.
+        # Another run may have taken the input in the same tick in which the lease was granted.
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
     if context.spec.must_exist and not session.state.last_seq:
@@ -71,7 +72,7 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
 async def begin_run(
     context: RunContext, tools: ToolRunner, subagent: Subagent | None
 ) -> UserInput | Resumed:
-    """Fire the first hooks, and queue the records that precede the records of the first turn.
+    """Fire the first hooks, and queue the records that precede the first turn.
 
     Returns:
         The first event for the turn machine.
@@ -80,10 +81,10 @@ async def begin_run(
         RunBlocked: A hook ended the run before it began.
         HookError: A hook failed.
         MessageError: The conversation that replaces the history is not valid.
-        SessionUnknown, SessionSuspended, QuestionClosed, CallClosed, ConfigError: The request does
-            not fit the session; the session is unchanged, and nothing is recorded.
+        SessionUnknown, SessionSuspended, QuestionClosed, CallClosed, ConfigError: The session does
+            not accept the request. The session is unchanged, and nothing is recorded.
 
-    Cancellation: safe; the session is unchanged except for the records of the run's end.
+    Cancellation: safe; apart from the records of the run's end, the session is unchanged.
     """
     spec, journal = context.spec, context.journal
     state = context.opened_session.state
@@ -113,10 +114,10 @@ async def begin_run(
 
 
 def _accept(context: RunContext, tools: ToolRunner, state: SessionState) -> list[EventBuilder]:
-    """Check that the request fits the session; return the records that close suspended calls.
+    """Check that the session accepts the request; return the records that close suspended calls.
 
     Raises:
-        AgentError: The request does not fit the session.
+        AgentError: The session does not accept the request.
     """
     spec = context.spec
     if spec.answers is None:
@@ -134,8 +135,8 @@ async def _acquire_session(context: RunContext) -> Lease:
     try:
         if spec.on_busy == "steer" and spec.session_id not in context.ancestors:
             await steering.speak(spec.prompt, services.inbox_of(spec.session_id))
-        # No checkpoint between leaving the note and joining the queue: the run that holds the
-        # session could end in between.
+        # There must be no checkpoint between leaving the note and joining the queue, since the run
+        # that holds the session could end in between.
         return await services.gate.acquire(
             spec.session_id,
             context.node.run_id,
@@ -155,7 +156,7 @@ def _show_position(context: RunContext, position: int, holder: str) -> None:
 
 
 def _init(context: RunContext, tools: ToolRunner) -> EventBuilder:
-    if context.hooks is not None:  # hooks may have registered tools since the session was opened
+    if context.hooks is not None:  # hooks may have registered tools after the session was opened
         context.opened_session.note(_metadata(context, tools))
     return partial(
         SystemInit,

@@ -2,8 +2,8 @@
 
 A prompt is a text, or a sequence of texts, images and files in the order in which the model sees
 them. The complete prompt is checked before the run starts. Otherwise, content that the endpoint
-refuses would stay in the session's history and make every later run fail. The check is local: the
-endpoint decides whether a model takes images.
+rejects would stay in the session's history and make every later run fail. The check is local, so it
+does not find out whether the model accepts images.
 """
 
 from collections.abc import Sequence
@@ -20,29 +20,30 @@ Prompt: TypeAlias = str | Sequence[PromptPart]
 
 
 def user_input(prompt: Prompt) -> UserInput:
-    """Return the prompt in the form that the turn machine takes.
+    """Return the prompt in the form that the turn machine expects.
 
     Whitespace around a single text is removed. Texts in a sequence are not changed, but blank texts
-    are dropped, because endpoints refuse them.
+    are dropped, because endpoints reject them.
 
     Raises:
         ConfigError: The prompt is blank, or is neither text nor a list or tuple of texts and
             blocks.
-        MediaError: No endpoint can take the source of an image or a file; names its position.
+        MediaError: No endpoint accepts the source of an image or a file. The message contains its
+            position.
     """
     if isinstance(prompt, str):
         text = prompt.strip()
         if not text:
-            raise ConfigError("the prompt is blank; pass what the user says")
+            raise ConfigError("the prompt must not be blank; pass the user's input")
         return UserInput(text)
     if not isinstance(prompt, list | tuple):
         raise ConfigError(
-            f"the prompt must be text, or a list or tuple of texts and blocks; got {_kind(prompt)}"
+            f"the prompt must be a str, or a list or tuple of texts and blocks; got {_kind(prompt)}"
         )
     parts = [_block(at, part) for at, part in enumerate(prompt)]
     blocks = tuple(part for part in parts if not isinstance(part, TextBlock) or part.text.strip())
     if not blocks:
-        raise ConfigError("the prompt is blank; pass what the user says")
+        raise ConfigError("the prompt must not be blank; pass the user's input")
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     return UserInput(text, blocks)
 
@@ -57,8 +58,8 @@ def _block(at: int, part: PromptPart) -> ContentBlock:
             raise MediaError(f"prompt[{at}]: {error}") from None
     elif not isinstance(part, TextBlock | OpaqueBlock):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
         raise ConfigError(
-            f"prompt[{at}] is {_kind(part)}; expected text, a TextBlock, an ImageBlock, a "
-            "FileBlock or an OpaqueBlock (agent_actors.media reads files)"
+            f"prompt[{at}] must be a str, a TextBlock, an ImageBlock, a FileBlock or an "
+            f"OpaqueBlock (agent_actors.media reads files); got {_kind(part)}"
         )
     return part
 

@@ -1,6 +1,6 @@
 """The parts of a runtime that its runs may use.
 
-`runtime/lifecycle.py` starts and closes these parts and handles their crashes; runs do not.
+Runs only use these parts; `runtime/lifecycle.py` starts and closes them and handles crashes.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class ModelEndpoints(Protocol):
     """The endpoints of a runtime."""
 
     def get(self, options: AgentOptions) -> ModelStream:
-        """Return the actor of the options' endpoint; start the actor if it is new."""
+        """Return the actor for the options' endpoint, and start it if it is new."""
         ...
 
 
@@ -39,17 +39,17 @@ class RunServices:
         gate: Grants sessions to runs; one run holds a session at a time.
         log: Records sessions.
         bus: Publishes events to subscribers.
-        executor: Runs tool calls.
-        kept_results: The complete texts of results that were cut.
+        executor: Executes tool calls.
+        kept_results: The complete texts of truncated results.
         endpoints: Streams model responses.
-        questions: Collects the answers of people.
+        questions: Collects answers from people.
         grants: Remembered permission decisions.
         session_hooks: Fires `session_start` and `session_end`.
         inboxes: The steering inboxes of live runs, by run id.
         ids: Generates ids.
         wall_clock: Returns the seconds since the epoch.
         chance: Returns random numbers from 0 to 1, for the jitter of retries.
-        take_interrupt: Called with an error that users' code raised, which may contain a Ctrl-C.
+        take_interrupt: Called with an error that user code raised, which may contain a Ctrl-C.
     """
 
     gate: SessionGate
@@ -68,5 +68,5 @@ class RunServices:
     take_interrupt: TakeInterrupt
 
     def inbox_of(self, session_id: str) -> Inbox | None:
-        """Return the inbox of the run that holds the session; None if no run holds it."""
+        """Return the inbox of the run that holds the session; None if no run does."""
         return self.inboxes.get(self.gate.holder(session_id) or "")

@@ -21,8 +21,8 @@ class HistoryReplacement:
 
     Attributes:
         messages: The conversation.
-        queued: Set by the run when the replacement is part of its next commit.
-        recorded: Set by the run when the replacement is committed.
+        queued: True if the replacement is part of the run's next commit; set by the run.
+        recorded: True if the replacement has been committed; set by the run.
     """
 
     messages: Messages
@@ -35,22 +35,22 @@ class RunSpec:
     """One request for a run.
 
     Attributes:
-        prompt: The user's input; if it has neither text nor blocks, the run continues the
-            conversation.
+        prompt: The user's input; if it has neither text nor blocks, the run continues without new
+            input.
         options: The options of the agent.
         session_id: The id of the session.
-        request_id: The caller's id of the request.
+        request_id: The id that the caller gave the request.
         on_busy: The policy for a session that another run holds.
-        tool_whitelist: The names of the only tools that the run may use; None: all.
-        answers: Answers to the questions of the suspended session, by question id; the run resumes
+        tool_whitelist: The names of the only tools that the run may use; None: all tools.
+        answers: The answers to the suspended session's questions, by question id; the run resumes
             the open calls. None for an ordinary run.
-        results: Results of calls that the suspended run left to its caller, by call id. Used with
-            `answers` only.
-        max_tool_rounds: The number of rounds of tool calls in a run of `Client` or `query()`. None
-            for a run of `Runtime`, which is limited by `max_iterations` only.
-        client_side_tools: True if the caller carries out all tool calls, in manual mode.
-        replace_history: A conversation that replaces the session's history; None to keep the
-            history.
+        results: The results of calls that the suspended run left to its caller, by call id. Only
+            used together with `answers`.
+        max_tool_rounds: The maximum number of tool rounds, for a run started by `Client` or
+            `query()`. None for a run started by `Runtime`, which only `max_iterations` limits.
+        client_side_tools: True if the caller executes all tool calls (manual mode).
+        replace_history: A conversation that replaces the session's history; None: the history
+            stays.
     """
 
     prompt: UserInput
@@ -67,7 +67,7 @@ class RunSpec:
 
     @property
     def must_exist(self) -> bool:
-        """True if the agent resumes this session, which must therefore exist."""
+        """True if the session must exist, because the agent's `resume` option names it."""
         return self.options.resume == self.session_id
 
     @property
@@ -77,7 +77,7 @@ class RunSpec:
 
     @property
     def json_failures(self) -> bool:
-        """True if tool failures are reported as `{"error", "tool"}`, in automatic mode."""
+        """True if tool failures are reported as `{"error", "tool"}` (automatic mode)."""
         return self.from_client and not self.client_side_tools
 
     @property

@@ -1,12 +1,13 @@
 """Steering: passes input to a run that is in progress.
 
-Every run has an `Inbox`. A caller that steers starts a run of its own. That run waits in the
-session's queue, and leaves a `Note` in the inbox of the run that holds the session. At the next
-turn boundary, the inbox passes its notes to the turn machine. When the notes are committed, the
-inbox settles them and their runs end, because their input was taken.
+Every run has an `Inbox`. A caller that sends steering input starts a separate run for it. That run
+waits in the session's queue, and leaves a `Note` in the inbox of the run that holds the session. At
+the next turn boundary, the inbox passes its notes to the turn machine. Once the notes are
+committed, the inbox settles them, and the runs that left them end, because their input was taken.
 
-If no boundary follows, a note is void. Its run kept its place in the queue and runs normally. Every
-step after a note is left is synchronous, so an input is either taken or run, never both.
+If no turn boundary follows, the note is dropped. The run that left it has kept its place in the
+queue, so it starts normally. All steps after leaving a note are synchronous, so an input is either
+taken by the other run or used by its own run, but never both.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import TurnMachine, UserInput
 from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
 
-# The end of a run whose input was taken by another run: a failure, or else a stop reason.
+# The outcome of a run whose input another run took: an error, or otherwise a stop reason.
 SteeringOutcome = tuple[Exception | None, str]
 
 
@@ -33,8 +34,8 @@ class Note:
     """An input for a run that is in progress.
 
     Attributes:
-        said: The input.
-        settle: Called once with the outcome: the input was taken, or could not be taken.
+        user_input: The input.
+        settle: Called once with the outcome: whether the input was taken.
     """
 
     user_input: UserInput
@@ -60,14 +61,14 @@ class Inbox:
     session: OpenSession | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _waiting: list[Note] = attrs.field(factory=list[Note], init=False)
-    # Passed to the machine, but not yet committed to the log.
+    # The notes that were passed to the machine but are not yet committed to the log.
     _heard: list[Note] = attrs.field(factory=list[Note], init=False)
 
     async def vet(self, user_input: UserInput) -> UserInput | HookBlock:
-        """Check an input with the run's hooks, in the task of the caller that steers.
+        """Check an input with the run's hooks, in the task that sends the input.
 
         Returns:
-            The input, as rewritten by the hooks, or the reason why a hook refused it.
+            The input, as rewritten by the hooks, or the reason why a hook rejected it.
 
         Raises:
             HookError: A hook failed.
@@ -79,12 +80,12 @@ class Inbox:
         return await self._hooked.submit(user_input, self.session.history())
 
     def leave(self, note: Note) -> None:
-        """Leave a note; do nothing if the run takes no more input."""
+        """Leave a note, unless the run takes no more input."""
         if not self._closed:
             self._waiting.append(note)
 
     def withdraw(self, note: Note) -> bool:
-        """Withdraw a note; return False if its input is being committed, which settles the note."""
+        """Withdraw a note; return False if it will be settled, as its input is being committed."""
         if note in self._waiting:
             self._waiting.remove(note)
         return note not in self._taken()
@@ -92,8 +93,8 @@ class Inbox:
     def before_answer(self, answer: ModelCompleted) -> None:
         """Pass the notes to the machine before a response, if the response calls no tool.
 
-        A response without tool calls is a turn boundary. After a refused response the run ends, so
-        the notes stay in the inbox and become void.
+        A response without tool calls is a turn boundary. If the model refused to respond, the run
+        ends, so the notes stay in the inbox and are dropped.
         """
         if not answer.refused and not any(
             isinstance(block, ToolUseBlock) for block in answer.blocks
@@ -101,36 +102,36 @@ class Inbox:
             self._hand_over()
 
     def before_results(self, count: int) -> None:
-        """Pass the notes to the machine before `count` results, if no other calls are open.
+        """Pass the notes to the machine if the next `count` results complete the turn.
 
-        The last result of a turn is a turn boundary.
+        The turn is complete, and a boundary is reached, when no other tool calls are open.
         """
         if count == len(self._machine.open_calls):
             self._hand_over()
 
     def confirm(self) -> None:
-        """Settle the notes that the machine has taken: their input is committed."""
+        """Settle the notes that the machine has taken, because their input is committed."""
         for note in self._taken():
             self._heard.remove(note)
             note.settle((None, StopReason.STEERED))
 
     def close(self) -> None:
-        """Take no more input, and drop the notes that wait."""
+        """Stop taking input, and drop the notes that are waiting."""
         self._closed = True
         self._waiting.clear()
 
     def end(self, failure: Exception | None) -> None:
-        """Close the inbox at the end of the run; notes that were taken but not committed fail.
+        """Close the inbox at the end of the run; notes taken but not committed get an error.
 
         Args:
-            failure: The failure of the run; None if the run did not fail.
+            failure: The error with which the run failed; None if the run did not fail.
         """
         self.close()
         for note in self._taken():
             session_id = "" if self.session is None else self.session.session_id
             error = SessionStoreError(
-                "the run that took this input could not record it; whether it is in the history "
-                f"is not known: {failure}",
+                "the run that took this input failed before it could confirm that the input was "
+                f"recorded, so it is unknown whether it is in the history: {failure}",
                 session_id=session_id,
             )
             error.__cause__ = failure
@@ -144,14 +145,14 @@ class Inbox:
             self._machine.feed(note.user_input)
 
     def _taken(self) -> list[Note]:
-        # At a boundary the machine takes all pending input, or the machine is done and takes no
-        # more. Compare by identity: two equal inputs are two notes.
+        # At a boundary, the machine takes all pending input, unless the machine is done and takes
+        # no more. Inputs are compared by identity, since two equal inputs are separate notes.
         left = {id(user_input) for user_input in self._machine.pending_input}
         return [note for note in self._heard if id(note.user_input) not in left]
 
 
 class Steering:
-    """A run that waits in the queue while the holder of the session may take its input.
+    """A run that waits in the queue while the run that holds the session may take its input.
 
     Args:
         settled: Called once, synchronously, when the outcome is known.
@@ -187,7 +188,7 @@ class Steering:
     async def withdraw(self) -> None:
         """Withdraw the input; if the input is being committed, wait for the outcome.
 
-        Cancellation: shielded; the wait lasts for one commit at most.
+        Cancellation: shielded; waits for one commit at most.
         """
         if not self._known.is_set() and not self._withdraw():
             with trio.CancelScope(shield=True):

@@ -1,7 +1,7 @@
-"""Checks what a suspended session accepts: answers and results, or a prompt that closes its calls.
+"""Checks whether a suspended session accepts the given answers and results, or a new prompt.
 
-The agent's `on_suspended` option defines whether a prompt may close the open calls. The module does
-no I/O.
+A prompt closes the open calls, if the agent's `on_suspended` option allows it. This module does no
+I/O.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,16 +15,18 @@ from agent_actors.protocol.turn import Entry, ResultEntry
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import NO_RESULT
 
-_DENIED: Final = "the call was not permitted: no answer came, and the user sent another message"
+_DENIED: Final = (
+    "the call was not permitted: the user sent another message before the question was answered"
+)
 
 
 def answers_by_call(
     state: SessionState, session_id: str, answers: Mapping[str, Answer]
 ) -> dict[str, Answer]:
-    """Return the answers by the ids of the calls that wait for them.
+    """Return the answers by the ids of the calls that are waiting for them.
 
     Raises:
-        QuestionClosed: The session has no such question; the session is unchanged.
+        QuestionClosed: The session has no such question. The session is unchanged.
         ConfigError: An answer is neither text nor a decision.
         SessionUnknown: The session has no records.
         SessionSuspended: The session is not suspended, so there is no run to resume.
@@ -33,7 +35,8 @@ def answers_by_call(
         raise SessionUnknown(session_id)
     if not state.is_suspended:
         raise SessionSuspended(
-            "it waits for no answers and no results; start it with a prompt", session_id=session_id
+            "it is not waiting for answers or results; continue it with a prompt",
+            session_id=session_id,
         )
     by_call: dict[str, Answer] = {}
     for question_id, answer in answers.items():
@@ -45,10 +48,10 @@ def answers_by_call(
 
 
 def check_results(state: SessionState, session_id: str, call_ids: Iterable[str]) -> None:
-    """Check that the session waits for the results of these calls.
+    """Check that the session is waiting for the results of these calls.
 
     Raises:
-        CallClosed: The session does not wait for one of the calls; the session is unchanged.
+        CallClosed: The session is not waiting for one of the calls. The session is unchanged.
     """
     for call_id in call_ids:
         if call_id not in state.external:
@@ -56,11 +59,11 @@ def check_results(state: SessionState, session_id: str, call_ids: Iterable[str])
 
 
 def close_suspended(state: SessionState, options: AgentOptions, session_id: str) -> list[Entry]:
-    """Return error results for the calls that a new prompt closes; empty if not suspended.
+    """Return error results for the calls that a new prompt closes; empty if none are suspended.
 
     Raises:
-        SessionSuspended: The session is suspended, and its agent does not let a prompt close the
-            open calls.
+        SessionSuspended: The session is suspended, and the agent's options do not let a prompt
+            close the open calls.
     """
     if not state.is_suspended:
         return []
@@ -68,8 +71,8 @@ def close_suspended(state: SessionState, options: AgentOptions, session_id: str)
         missing = [("answers to", state.suspended), ("the results of calls", state.external)]
         waits = " and for ".join(f"{what} {', '.join(ids)}" for what, ids in missing if ids)
         raise SessionSuspended(
-            f"its last run waits for {waits}; pass them to runtime.resume, or let a prompt close "
-            "them by on_suspended='deny'",
+            f"its last run is waiting for {waits}; pass them to runtime.resume(), or set "
+            "on_suspended='deny' so that a prompt closes the open calls",
             session_id=session_id,
         )
     return [

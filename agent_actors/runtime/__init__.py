@@ -1,1 +1,1 @@
-"""`open_runtime()` and `Runtime`: start runs, control sessions, answer questions, see events."""
+"""`open_runtime()` and `Runtime`: start runs, manage sessions, answer questions, watch events."""

@@ -1,10 +1,10 @@
-"""ApprovalQueue: the open questions of all sessions in one queue, for one or many people.
+"""ApprovalQueue: one queue with the open questions of all sessions, for one or more people.
 
-The queue watches questions as they open and close, and answers them through the runtime. It also
+The queue is notified as questions open and close, and answers them through the runtime. It also
 holds an allowlist of tools (`whitelist` in the public API) whose questions it approves
-automatically for a limited time. An entry of the allowlist only answers questions: calls that a
-policy denies raise no question, and schemas, hooks and `can_use_tool` are applied to every call
-first. Only `get` waits.
+automatically for a limited time. An allowlist entry can only answer questions. It cannot allow a
+call that a policy denies, since such a call raises no question, and schemas, hooks and
+`can_use_tool` are still applied to every call first. Only `get` waits.
 """
 
 import math
@@ -24,13 +24,13 @@ from agent_actors.permissions.grants import Scope
 
 WhitelistScope: TypeAlias = Literal["session", "always"]
 
-# Seconds: about as long as a person remembers what they approved.
+# Seconds; roughly as long as people remember what they have approved.
 WHITELIST_TTL: Final = 600.0
-# The maximum number of entries; beyond it, the oldest is removed, and its questions are asked
-# again.
+# The maximum number of entries. When it is exceeded, the oldest entry is removed, so its tool needs
+# approval again.
 MAX_WHITELISTED: Final = 10_000
 
-# The name of a tool, and the id of a session; None: every session.
+# A tool name and a session id; None as the session id means every session.
 _EntryKey: TypeAlias = tuple[str, str | None]
 
 
@@ -44,7 +44,7 @@ class _QuestionSource(Protocol):
 
 @attrs.frozen
 class Whitelisted:
-    """An entry of the allowlist.
+    """An allowlist entry.
 
     Attributes:
         tool_name: The exact name of the tool.
@@ -79,8 +79,8 @@ class ApprovalQueue:
 
     Args:
         runtime: The runtime.
-        whitelist_ttl: Seconds until an entry of the allowlist expires; `math.inf`: entries last
-            until they are revoked, the queue is left, or their session leaves memory.
+        whitelist_ttl: Seconds until an allowlist entry expires; `math.inf`: an entry lasts until it
+            is revoked, the queue is left, or its session is evicted from memory.
 
     Raises:
         ConfigError: `whitelist_ttl` is not above 0.
@@ -95,20 +95,20 @@ class ApprovalQueue:
         self._runtime = runtime
         self._ttl = whitelist_ttl
         self._pending: dict[str, Question] = {}
-        # The pending questions that `get` has not returned.
+        # The pending questions that `get` has not returned yet.
         self._new: dict[str, Question] = {}
-        # When each entry expires, oldest entry first.
+        # The expiry time of each entry, oldest entry first.
         self._allowed: dict[_EntryKey, float] = {}
         self._waiting = trio.lowlevel.ParkingLot()
         self._unwatch: Callable[[], None] | None = None
         self._ended = False
 
     def __enter__(self) -> Self:
-        """Start to watch questions, including those that are open now.
+        """Start watching questions, including those that are already open.
 
         Raises:
             RuntimeClosed: The runtime is closed.
-            RuntimeFailure: The runtime is not open, or the queue was entered before.
+            RuntimeFailure: The runtime is not open, or the queue has already been entered.
         """
         if self._unwatch is not None or self._ended:
             raise RuntimeFailure("an approval queue can be entered only once; create a new one")
@@ -134,11 +134,11 @@ class ApprovalQueue:
     # Questions.
 
     async def get(self) -> Question:
-        """Take the oldest question that no task has taken; wait until there is one.
+        """Take the oldest question that no other task has taken, waiting for one if necessary.
 
         Raises:
             RuntimeClosed: The runtime has closed, or the queue was left.
-            RuntimeFailure: The queue was never entered.
+            RuntimeFailure: The queue has not been entered.
 
         Cancellation: safe; no question is lost.
         """
@@ -146,7 +146,7 @@ class ApprovalQueue:
         while not self._new:
             self._check_open()
             await self._waiting.park()
-        # There is no checkpoint after this, so a question that is taken is always returned.
+        # There is no checkpoint after this line, so a question that was taken is always returned.
         return self._new.pop(next(iter(self._new)))
 
     def __aiter__(self) -> Self:
@@ -164,7 +164,7 @@ class ApprovalQueue:
             raise StopAsyncIteration from None
 
     def pending(self, session_id: str | None = None) -> tuple[Question, ...]:
-        """Return the open questions, taken or not, oldest first.
+        """Return the open questions, oldest first, including those that `get` has returned.
 
         Args:
             session_id: Return the questions of this session only; None: of all sessions.
@@ -178,31 +178,32 @@ class ApprovalQueue:
         *,
         whitelist: WhitelistScope | None = None,
         remember: Remember | Scope | None = None,
-        input: JsonObject | None = None,  # noqa: A002 - as the decision has it
+        input: JsonObject | None = None,  # noqa: A002 - same name as in PermissionDecision
     ) -> None:
         """Approve a tool call.
 
         Args:
             question_id: The `id` of the question.
-            whitelist: Also approve, for `whitelist_ttl` seconds, every other question about this
-                tool, for any arguments: in this `session`, or `always`, in every session. Pending
-                questions are approved at once. None: approve this call only.
+            whitelist: Also approve every other question about this tool, with any arguments, for
+                `whitelist_ttl` seconds: `session` for this session, `always` for every session.
+                Matching questions that are already pending are approved at once. None: approve this
+                call only.
             remember: Store the approval as a permission, as `PermissionDecision.remember` does: for
-                the same arguments, or for the calls that a rule such as `shell(git *)` matches.
+                the same arguments, or for all calls that match a rule such as `shell(git *)`.
             input: New arguments for the call; permissions are checked again.
 
         Raises:
             QuestionClosed: The question was answered, timed out, was closed with its run, or never
                 existed.
-            ConfigError: The question does not ask for a permission (those of `AskUserQuestion` take
-                an `answer`), `whitelist` is combined with `input` or `remember`, or the rule to
-                remember does not match the call. The question stays open.
-            RuntimeFailure: The queue was not entered.
+            ConfigError: The question does not ask for permission (use `answer` for questions from
+                `AskUserQuestion`), `whitelist` is combined with `input` or `remember`, or the rule
+                to remember does not match the call. The question stays open.
+            RuntimeFailure: The queue has not been entered.
         """
         question = self._question(question_id)
         if not question.permission:
             raise ConfigError(
-                f"question {question_id!r} asks for no permission; pass the answer to answer()"
+                f"question {question_id!r} does not ask for permission; answer it with answer()"
             )
         if whitelist is not None and whitelist not in get_args(WhitelistScope):
             raise ConfigError(
@@ -228,7 +229,7 @@ class ApprovalQueue:
 
         Args:
             question_id: The `id` of the question.
-            reason: The reason, which is sent to the model; empty: "a person said no".
+            reason: The reason to send to the model; empty: "a person said no".
             remember: Store the denial as a permission, as `PermissionDecision.remember` does.
 
         Raises:
@@ -254,7 +255,7 @@ class ApprovalQueue:
     # The allowlist.
 
     def whitelist(self) -> tuple[Whitelisted, ...]:
-        """Return the entries of the allowlist, oldest first."""
+        """Return the allowlist entries, oldest first."""
         now = trio.current_time()
         self._drop_expired(now)
         return tuple(
@@ -263,7 +264,7 @@ class ApprovalQueue:
         )
 
     def revoke(self, tool_name: str, session_id: str | None = None) -> bool:
-        """Remove an entry of the allowlist; calls that were already approved continue.
+        """Remove an allowlist entry; calls that were already approved continue.
 
         Args:
             tool_name: The tool.
@@ -276,14 +277,14 @@ class ApprovalQueue:
         return self._allowed.pop((tool_name, session_id), None) is not None
 
     def revoke_all(self) -> None:
-        """Remove all entries of the allowlist."""
+        """Remove all allowlist entries."""
         self._allowed.clear()
 
     def _allow(self, tool_name: str, session_id: str | None) -> None:
         now = trio.current_time()
         self._drop_expired(now)
-        # The key is always new: if it had an entry, the question would not be pending. The new
-        # entry is therefore the last one.
+        # The key is always new, since a question that an existing entry matches is not pending. The
+        # new entry therefore comes last.
         self._allowed[tool_name, session_id] = now + self._ttl
         if len(self._allowed) > MAX_WHITELISTED:
             del self._allowed[next(iter(self._allowed))]
@@ -307,7 +308,7 @@ class ApprovalQueue:
         while self._allowed and next(iter(self._allowed.values())) <= now:
             del self._allowed[next(iter(self._allowed))]
 
-    # Callbacks of the question watcher, and checks.
+    # Callbacks for the question watcher, and checks.
 
     def _question(self, question_id: str) -> Question:
         self._check_open()
@@ -326,7 +327,9 @@ class ApprovalQueue:
         if self._ended:
             raise RuntimeClosed("the approval queue, or its runtime,")
         if self._unwatch is None:
-            raise RuntimeFailure("enter the queue first: `with ApprovalQueue(runtime) as queue:`")
+            raise RuntimeFailure(
+                "the queue is not entered; use `with ApprovalQueue(runtime) as queue:`"
+            )
 
     def _opened(self, question: Question) -> None:
         if not self._approve_if_allowed(question):
@@ -338,7 +341,7 @@ class ApprovalQueue:
         self._new.pop(question_id, None)
 
     def _session_left(self, session_id: str) -> None:
-        # A new session may get the same id.
+        # A new session may later get the same id.
         self._allowed = {
             key: expiry for key, expiry in self._allowed.items() if key[1] != session_id
         }

@@ -1,4 +1,4 @@
-"""Options of a runtime and their validation, and its statistics."""
+"""Options of a runtime, their validation, and the runtime's statistics."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ from agent_actors.actors.tool_executor import (
 )
 from agent_actors.errors import ConfigError
 
-# Seconds that closing waits for runs before it cancels them.
+# Seconds to wait for live runs when closing, before they are cancelled.
 DRAIN: Final = 30.0
 
 _GATE_POLICIES: Final = ("reject", "queue", "interrupt", "rollback", "steer")
@@ -29,7 +29,7 @@ class RuntimeStatistics:
 
     Attributes:
         runs: The number of live runs.
-        runs_started: The number of runs that were started so far.
+        runs_started: The number of runs started so far.
         gate: Statistics of the SessionGate.
         tools: Statistics of the ToolExecutor.
         endpoints: Statistics of each endpoint's ModelStream.
@@ -48,21 +48,21 @@ class RuntimeStatistics:
 
 @attrs.frozen(kw_only=True)
 class RuntimeOptions:
-    """Options of a runtime; the arguments of `open_runtime`, which documents them.
+    """Options of a runtime: the arguments of `open_runtime`, where they are documented.
 
     Attributes:
         store: Where session logs are stored; None: in memory.
-        drain: Seconds that closing waits for runs before it cancels them.
-        on_busy: The policy for a second run on a session: `reject`, `queue`, `interrupt`,
-            `rollback` or `steer`.
-        max_sessions: The maximum number of sessions in memory; beyond it, the least recently used
-            session is evicted.
+        drain: Seconds to wait for live runs when closing, before they are cancelled.
+        on_busy: The policy for a run on a session that another run holds: `reject`, `queue`,
+            `interrupt`, `rollback` or `steer`.
+        max_sessions: The maximum number of sessions in memory; when it is exceeded, the least
+            recently used session is evicted.
         session_ttl: Seconds that an idle session stays in memory.
-        tools_per_run: The maximum number of concurrent tool calls of one run.
-        tools_per_runtime: The maximum number of concurrent tool calls of all runs.
-        threads: The maximum number of concurrent calls of sync tools.
+        tools_per_run: The maximum number of concurrent tool calls in one run.
+        tools_per_runtime: The maximum number of concurrent tool calls across all runs.
+        threads: The maximum number of concurrent calls to sync tools.
         streams_per_endpoint: The maximum number of live streams per endpoint.
-        subscriptions: The options of subscriptions that do not set their own.
+        subscriptions: The default options for subscriptions.
     """
 
     store: SessionStore | None = None
@@ -89,21 +89,22 @@ class RuntimeOptions:
             raise ConfigError(f"open_runtime: drain must not be negative; got {self.drain}")
         if self.subscriptions.after_seq is not None:
             raise ConfigError(
-                "open_runtime: after_seq cannot be a runtime default; pass it to subscribe()"
+                "open_runtime: after_seq cannot be a default for all subscriptions; "
+                "pass it to subscribe()"
             )
         check_policy(self.on_busy)
 
 
 def queue_policy(on_busy: OnBusy) -> OnBusy:
-    """Return the policy for commits between runs, which may wait for a run but never stop one."""
+    """Return the policy for commits between runs, which may wait for a run but not stop it."""
     return "reject" if on_busy == "reject" else "queue"
 
 
 def check_policy(on_busy: str) -> None:
-    """Check that a value is a policy for a second run on a session.
+    """Check that a value is a valid `on_busy` policy.
 
     Raises:
-        ConfigError: The value is not a policy.
+        ConfigError: The value is not a valid policy.
     """
     if on_busy not in _GATE_POLICIES:
         raise ConfigError(f"on_busy must be one of {', '.join(_GATE_POLICIES)}; got {on_busy!r}")

@@ -1,4 +1,4 @@
-"""Context of the current code: the innermost open runtime, and the event loop.
+"""The context of the current code: the innermost open runtime and the event loop.
 
 `query()` and `run()` look up the runtime here, so that callers need not pass one. Context variables
 are inherited, so every task that the caller starts sees the same runtime.
@@ -31,13 +31,13 @@ def require_trio() -> trio.lowlevel.TrioToken:
     """Return the token of the current trio run.
 
     Raises:
-        RuntimeError: trio is not running; the message says what to write instead.
+        RuntimeError: trio is not running; the message shows the code to write instead.
     """
     if trio.lowlevel.in_trio_run():
         return trio.lowlevel.current_trio_token()
     if asyncio_is_running():
         raise RuntimeError(
-            "agent_actors runs on trio, and this is asyncio. Begin the program with "
+            "agent_actors runs on trio, and this is asyncio. Start the program with "
             "`trio.run(main)` in place of `asyncio.run(main())`; or keep asyncio, as a notebook "
             "does, and write `await asyncio.to_thread(run_sync, prompt, options)`"
         )
@@ -45,13 +45,13 @@ def require_trio() -> trio.lowlevel.TrioToken:
 
 
 class _Asyncio(Protocol):
-    """The part of asyncio that is used here. asyncio is never imported for it."""
+    """The part of asyncio that is used here. This module never imports asyncio itself."""
 
     def get_running_loop(self) -> object: ...
 
 
 def asyncio_is_running() -> bool:
-    """Return True if an asyncio event loop runs in this thread."""
+    """Return whether an asyncio event loop is running in this thread."""
     asyncio = cast("_Asyncio | None", sys.modules.get("asyncio"))
     if asyncio is None:
         return False

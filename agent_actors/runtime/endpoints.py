@@ -1,6 +1,6 @@
 """The endpoints of a runtime: one ModelStream each, started on first use and closed when idle.
 
-Runs whose options agree in URL, API key, headers and HTTP client share an endpoint. Closing an
+Runs whose options have the same URL, API key, headers and HTTP client share an endpoint. Closing an
 endpoint closes its provider, unless the caller constructed the provider.
 """
 
@@ -18,7 +18,7 @@ from agent_actors.options.agent_options import AgentOptions
 
 _LOG: Final = logging.getLogger(__name__)
 
-# Seconds without a stream after which an endpoint is closed.
+# An endpoint without streams is closed after this many seconds.
 IDLE_ENDPOINT_TTL: Final = 60.0
 
 
@@ -35,7 +35,7 @@ class Endpoints:
     """The endpoints of one runtime.
 
     Args:
-        make_provider: Returns a new provider for options.
+        make_provider: Returns a new provider for the given options.
         provider_key: Returns the key of an endpoint; options with equal keys share the endpoint.
         max_live: The maximum number of live streams per endpoint.
         wall_clock: Returns seconds since the epoch.
@@ -59,10 +59,10 @@ class Endpoints:
         self._failure: Exception | None = None
 
     def get(self, options: AgentOptions) -> ModelStream:
-        """Return the actor of the options' endpoint; start the actor if the endpoint is new.
+        """Return the actor for the options' endpoint, and start it if the endpoint is new.
 
         Raises:
-            ConfigError: The options name no valid provider.
+            ConfigError: The options do not name a valid provider.
             ActorCrashed: An actor has crashed.
         """
         if self._failure is not None:
@@ -105,7 +105,7 @@ class Endpoints:
         return endpoint
 
     async def _sweep(self) -> None:
-        # Ends when no endpoint is left; `_open` starts it again.
+        # This task ends when no endpoint is left; `_open` starts it again.
         try:
             while self._endpoints:
                 await trio.sleep(IDLE_ENDPOINT_TTL)
@@ -120,7 +120,7 @@ class Endpoints:
         endpoint = self._endpoints.pop(key, None)
         if endpoint is None:
             return
-        _LOG.debug("closes the endpoint %s", endpoint.stream.provider.name)
+        _LOG.debug("closing the endpoint %s", endpoint.stream.provider.name)
         endpoint.stream.owner.close()
         await endpoint.stream.owner.ended.wait()
         if endpoint.owned:

@@ -31,18 +31,18 @@ def raise_first(
     crash: BaseException | None,
     closing: BaseException | None,
 ) -> None:
-    """Raise the most important error of a runtime that was left.
+    """Raise the most important error after the runtime has been left.
 
-    Returns without raising if the body's own exception is that error.
+    If the most important error is the body's own exception, return without raising.
 
     Args:
         exc: The exception of the body.
         remaining: The exception of the body without the runtime's own cancellation.
-        crash: The reason why the runtime stopped, or the Ctrl-C that interrupted users' code.
-        closing: The error of closing.
+        crash: The error that stopped the runtime, or the Ctrl-C that interrupted user code.
+        closing: The error that closing raised.
     """
     for failure in (crash, closing):
-        # A KeyboardInterrupt must not be lost; errors that it caused are secondary.
+        # A KeyboardInterrupt must not be lost. Any errors that it caused are secondary.
         if isinstance(failure, KeyboardInterrupt) and (
             remaining is None or isinstance(remaining, Exception)
         ):

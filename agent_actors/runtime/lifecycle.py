@@ -1,4 +1,4 @@
-"""The actors of one runtime: construct them, run them in one task, and close them in order.
+"""The actors of one runtime: construct them, run them in one task, and shut them down.
 
 One task holds every actor and every run. The task is shielded from the caller's cancel scopes,
 since actors must outlive the code that uses them. The task ends on `close()` or when an actor
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
     from agent_actors.abc import SessionStore
     from agent_actors.domain.ids import Ids
 
-# Seconds that subscribers get, at the end, to handle queued events.
+# Seconds that subscribers have to handle queued events when the runtime closes.
 BUS_DRAIN: Final = 5.0
-# Seconds for closing the store, and seconds for closing the providers that were constructed here.
+# Time limits, in seconds, for closing the store and the providers that were constructed here.
 CLOSE_TIMEOUT: Final = 10.0
-# Fencing numbers per opening of a store, so that the numbers of two openings never overlap.
+# Fencing numbers reserved each time a store is opened, so that no two openings share numbers.
 _FENCES_PER_EPOCH: Final = 1 << 32
 
 
 class Actors:
-    """The actors of one runtime, with its clock and its generator of ids.
+    """The actors of one runtime, with its clock and its id generator.
 
     Args:
         options: The options of the runtime.
-        on_crash: Called after an actor has crashed and everything has stopped, or when Ctrl-C has
-            interrupted users' code.
+        on_crash: Called when an actor has crashed and everything has stopped, or when Ctrl-C has
+            interrupted user code.
     """
 
-    # The error that stopped everything, unless `close` did; raised on leaving the runtime.
+    # The error that stopped everything, if `close` did not; raised when the runtime is left.
     crash: BaseException | None = None
-    # The Ctrl-C that interrupted users' code; raised on leaving the runtime.
+    # The Ctrl-C that interrupted user code; raised when the runtime is left.
     interrupt: BaseException | None = None
     # The reason why the store could not be opened.
     refused: Exception | None = None
@@ -103,7 +103,7 @@ class Actors:
         self.ready: trio.Event = trio.Event()
         self._on_crash = on_crash
         self._closed = trio.Event()
-        # Limits how long live runs may continue after closing has begun.
+        # Limits the time that live runs may continue after closing has begun.
         self._drain = trio.CancelScope()
         self._services: trio.CancelScope | None = None
         self._owners = (
@@ -151,12 +151,14 @@ class Actors:
             run_id: The id of the run.
             drive: Executes the run until its end.
             cancel: Called with the reason if the run must end early.
-            ended: Called, synchronously, after the run has ended, also if the run never began.
+            ended: A sync function that is called after the run has ended, even if the run never
+                began.
 
         Raises:
-            RuntimeClosed, ActorCrashed: The runtime has ended.
+            RuntimeClosed: The runtime has closed.
+            ActorCrashed: An actor has crashed.
 
-        Cancellation: safe; a cancelled call has started nothing.
+        Cancellation: safe; a cancelled call starts nothing.
         """
         request = Request(drive, on_cancel=cancel)
         self.live[run_id] = request
@@ -172,8 +174,7 @@ class Actors:
         """Run every actor until `close`; the body of the runtime's only task.
 
         Sets `ready` after every actor has started. If the store cannot be opened, `refused` holds
-        the
-        reason, and `ready` is set after every actor has ended.
+        the reason, and `ready` is set after every actor has ended.
         """
         with trio.CancelScope(shield=True):
             try:
@@ -191,16 +192,15 @@ class Actors:
         self.ready.set()
 
     def abandon(self, reason: str) -> None:
-        """Cancel every actor and every run at once, without closing them in order."""
+        """Cancel every actor and every run at once, without a clean shutdown."""
         if self._services is not None:
             self._services.cancel(reason)
 
     def take_interrupt(self, error: BaseException) -> BaseException | None:
-        """Take over the Ctrl-C that interrupted users' code in a task of an actor or a run.
+        """Take over the Ctrl-C that interrupted user code in a task of an actor or a run.
 
-        The body of the runtime is cancelled, so that the runtime closes in order. Leaving the
-        runtime
-        then raises the interrupt.
+        The body of the runtime is cancelled, so that the runtime closes cleanly. Leaving the
+        runtime then raises the interrupt.
 
         Returns:
             The rest of the error, without the interrupt; None if nothing else is left.
@@ -212,24 +212,24 @@ class Actors:
         return without_interrupt(error)
 
     async def close(self, drain: float) -> None:
-        """Refuse new root runs, wait for live runs, cancel the rest, and end every actor.
+        """Stop accepting root runs, wait for live runs, cancel the rest, and end every actor.
 
         Args:
             drain: Seconds to wait for live runs.
 
         Raises:
-            Exception: The first error of closing the store or a provider. Its notes name the other
-                errors. Everything else is closed first.
+            Exception: The first error that closing the store or a provider raised. Its notes name
+                the other errors. It is raised after everything else has been closed.
 
-        Cancellation: ends the wait for live runs; everything else is still closed. Idempotent. If
-        several tasks call this method, the earliest deadline applies.
+        Cancellation: stops waiting for live runs and cancels them; everything else is still closed.
+        Idempotent. If several tasks call this method, the earliest deadline applies.
         """
         deadline = trio.current_time() + drain
         if self.closing and self.crash is None:
             self._drain.deadline = min(self._drain.deadline, deadline)
             try:
                 await self._closed.wait()
-            except BaseException:  # cancelled, or interrupted
+            except BaseException:  # cancelled or interrupted
                 self._drain.cancel("a closer was cancelled")
                 raise
             return
@@ -305,9 +305,8 @@ class Actors:
         done = trio.Event()
         interrupt: KeyboardInterrupt | None = None
         try:
-            # Close in a separate task: trio raises Ctrl-C in the main task, which may be the
-            # current
-            # one, and shielding does not prevent that.
+            # Close in a separate task: trio raises Ctrl-C in the main task, even inside a shielded
+            # scope, and the current task may be the main task.
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._close_apart, failures, done)
                 try:

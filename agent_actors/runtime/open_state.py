@@ -1,4 +1,4 @@
-"""The open state of a runtime: opened in the current trio run, and not closing."""
+"""Tracks whether a runtime is open: entered in the current trio run, and not closing."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class OpenState:
-    """Tracks the trio run that a runtime was opened in, and refuses calls that cannot work.
+    """Tracks the trio run in which a runtime was opened, and rejects calls that cannot work.
 
     Args:
         is_closing: Returns True as soon as the runtime has begun to close.
@@ -20,7 +20,7 @@ class OpenState:
 
     def __init__(self, is_closing: Callable[[], bool]) -> None:
         self._is_closing = is_closing
-        # Set on opening: a runtime may be constructed before trio runs.
+        # Set when the runtime is opened, since it may be constructed before trio runs.
         self._token: trio.lowlevel.TrioToken | None = None
 
     @property
@@ -37,11 +37,14 @@ class OpenState:
         """Bind the runtime to the current trio run.
 
         Raises:
-            RuntimeFailure: The runtime was opened before.
+            RuntimeFailure: The runtime has already been opened.
             RuntimeError: trio is not running.
         """
         if self._token is not None:
-            raise RuntimeFailure("a runtime can be opened only once; call open_runtime() again")
+            raise RuntimeFailure(
+                "this runtime has already been opened, and a runtime can be opened only once; "
+                "call open_runtime() for a new one"
+            )
         self._token = require_trio()
 
     def check_opened(self) -> None:
@@ -62,16 +65,18 @@ class OpenState:
                 "from `trio.lowlevel.current_trio_token()` in the runtime's thread"
             )
         if self._token is not trio.lowlevel.current_trio_token():
-            raise RuntimeFailure("the runtime belongs to another trio.run(); open one in each")
+            raise RuntimeFailure(
+                "the runtime belongs to another trio.run(); open a runtime in each trio.run()"
+            )
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function in the runtime's thread, from any thread, and return its value.
 
-        A thread other than the runtime's waits until the function has been called.
+        In any other thread, block until the function has returned.
 
         Raises:
-            RuntimeFailure: The runtime was not opened, or another trio run is current, which must
-                not wait for this one.
+            RuntimeFailure: The runtime was not opened, or the caller is inside another trio run,
+                which this call would block.
             RuntimeClosed: The trio run of the runtime has ended.
         """
         if self._token is None or trio.lowlevel.in_trio_run():

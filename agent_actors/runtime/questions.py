@@ -1,4 +1,4 @@
-"""`runtime.questions`: list the open questions to people, answer them, and watch for new ones."""
+"""`runtime.questions`: list the open questions for people, answer them, and watch for new ones."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,7 @@ from agent_actors.runtime.open_state import OpenState
 
 
 class QuestionAPI:
-    """The questions that the runs of a runtime wait for.
+    """The questions that the runs of a runtime are waiting on.
 
     `runtime.questions(session_id)` is the same as `runtime.questions.pending(session_id)`.
 
@@ -34,21 +34,23 @@ class QuestionAPI:
 
         Raises:
             RuntimeFailure: The runtime was not opened, or was opened in another trio run.
-            RuntimeClosed: Called from another thread, after the end of the runtime's trio run.
+            RuntimeClosed: The method was called from another thread after the runtime's trio run
+                had ended.
         """
         return self._state.call(partial(self._board.pending, session_id))
 
     def answer(self, question_id: str, answer: Answer) -> None:
         """Answer a question, from any task or thread; the first answer wins.
 
-        Another thread waits until the runtime's thread has taken the answer. If a trio run of its
-        own is current in that thread, use `await trio.to_thread.run_sync(runtime.answer, ...)`.
+        A call from another thread blocks until the runtime's thread has taken the answer. If that
+        thread runs its own trio event loop, use `await trio.to_thread.run_sync(runtime.answer,
+        ...)`.
 
         Args:
             question_id: The `id` of the question.
-            answer: One of the question's choices (`y`, `yes`, `session` and `always` allow the
-                call, any other text denies it), free text if the question has no choices, or a
-                `PermissionDecision`, which may change the arguments of the call.
+            answer: One of the question's choices (for a tool call, `y`, `yes`, `session` and
+                `always` allow the call and any other text denies it), free text if the question has
+                no choices, or a `PermissionDecision`, which may change the arguments of the call.
 
         Raises:
             QuestionClosed: The question was answered, timed out, was closed with its run, or never
@@ -56,12 +58,13 @@ class QuestionAPI:
             ConfigError: The answer is neither text nor a decision, or its `remember` rule does not
                 match the call. The question stays open.
             RuntimeFailure: The runtime was not opened, or was opened in another trio run.
-            RuntimeClosed: Called from another thread, after the end of the runtime's trio run.
+            RuntimeClosed: The method was called from another thread after the runtime's trio run
+                had ended.
         """
         self._state.call(partial(self._board.answer, question_id, answer))
 
     def watch(self, watcher: QuestionWatcher) -> Callable[[], None]:
-        """Register callbacks for questions as they open and close; for `ApprovalQueue`.
+        """Register callbacks that are called as questions open and close; for `ApprovalQueue`.
 
         Returns:
             A function that unregisters the callbacks.

@@ -1,9 +1,9 @@
 # size: one public object; most lines are docstrings of its methods
-"""Runtime: starts runs, and opens and closes everything that they use.
+"""Runtime: starts runs, and manages everything that they use.
 
 `open_runtime()` starts one task that holds the actors (`runtime/lifecycle.py`). Every run is a
-worker task with its own cancel scope. If an actor crashes, the body of the
-`async with` is cancelled, and leaving it raises `ActorCrashed`, not in an exception group.
+worker task with its own cancel scope. If an actor crashes, the body of the `async with` block is
+cancelled, and leaving the block raises a bare `ActorCrashed`, without an exception group.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -80,8 +80,8 @@ class Runtime:
 
     Attributes:
         sessions: Lists, reads, changes, imports and exports sessions.
-        questions: Lists and answers the questions that runs wait for.
-        events: Subscribes to the events of runs, and publishes events of your own.
+        questions: Lists and answers the questions that runs are waiting on.
+        events: Subscribes to the events of runs, and publishes your own events.
     """
 
     def __init__(self, options: RuntimeOptions) -> None:
@@ -103,11 +103,11 @@ class Runtime:
             actors.bus, actors.ids, actors.wall_clock, options.subscriptions, state
         )
         self._control = SessionControl(actors.gate, actors.live, actors.services.inbox_of)
-        # Set on entering: a runtime may be constructed before trio runs.
+        # Set when the runtime is entered, since it may be constructed before trio runs.
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._outer_runtime: EnteredRuntime | None = None
 
-    # Running.
+    # Start runs.
 
     async def run(
         self,
@@ -128,23 +128,23 @@ class Runtime:
             session_id: The session to continue or to create; None: `options.resume`, or a new
                 session, whose id is in the result.
             request_id: An id that appears in every event and in the result; None: a new id.
-            on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
-            model: The model to use instead of `options.model`; None: that of the options.
+            on_busy: The policy if another run holds the session; None: the runtime's `on_busy`.
+            model: The model to use instead of `options.model`; None: use `options.model`.
             tool_whitelist: The names of the only tools that this run may use; None: all tools of
                 the agent. Names of tools that the agent does not have are ignored.
 
         Raises:
             ConfigError: The prompt or the model is blank, or `on_busy` or `session_id` is not
                 valid.
-            MediaError: An image or a file of the prompt has no valid source.
-            SessionBusy: A run holds the session, and the policy is `reject`.
+            MediaError: An image or file in the prompt has no valid source.
+            SessionBusy: Another run holds the session, and the policy is `reject`.
             ProviderError: The model request failed; the session remains usable.
-            RunStopped: The run was ended from outside.
+            RunStopped: The run was stopped from outside.
             RuntimeClosed: The runtime accepts no more runs.
 
-        Cancellation: ends the run in order, and returns only when nothing of it is alive: its
-        tools have finished their `finally`, its connection is closed, and the history is valid and
-        committed. If the run has a result already, the result is returned.
+        Cancellation: ends the run cleanly. The call returns only after all tasks of the run have
+        ended, the `finally` blocks of its tools have run, its connection is closed, and a valid
+        history is committed. If the run already has a result, the result is returned.
         """
         agent = _with_model(options, model)
         spec = self._spec(
@@ -166,10 +166,10 @@ class Runtime:
         model: str | None = None,
         tool_whitelist: Sequence[str] | None = None,
     ) -> RunStream[OutputT]:
-        """Run an agent as `run` does, and read its events meanwhile.
+        """Run an agent as `run` does, and read its events as they happen.
 
         Write `async with runtime.stream(...) as events:` and iterate over `events`. Leaving the
-        block early cancels the run (`reader_left`), waits for its end and commits it.
+        block early cancels the run (`reader_left`), waits for it to end and commits its records.
 
         Args:
             prompt: The user's input: text, or a sequence of texts, images and files; not blank.
@@ -177,8 +177,8 @@ class Runtime:
             session_id: The session to continue or to create; None: `options.resume`, or a new
                 session.
             request_id: An id that appears in every event; None: a new id.
-            on_busy: The policy if a run holds the session; None: the runtime's `on_busy`.
-            model: The model to use instead of `options.model`; None: that of the options.
+            on_busy: The policy if another run holds the session; None: the runtime's `on_busy`.
+            model: The model to use instead of `options.model`; None: use `options.model`.
             tool_whitelist: The names of the only tools that this run may use; None: all tools of
                 the agent. Names of tools that the agent does not have are ignored.
 
@@ -206,22 +206,23 @@ class Runtime:
 
         Args:
             session_id: The session.
-            answers: Answers by question id, for `result.questions`, which another process reads
-                from `sessions.snapshot(...)`. Questions without an answer are asked again.
+            answers: Answers to `result.questions`, by question id. Another process can read the
+                questions from `sessions.snapshot(...)`. Questions without an answer are asked
+                again.
             options: The agent.
-            results: Results by call id, for `result.external_calls`: any value that a tool may
-                return, a `ToolOutput`, a `ToolResultBlock`, or an exception for a call that
-                failed. Calls without a result stay open: when everything else is done, the run
-                ends with them again.
+            results: Results for `result.external_calls`, by call id: any value that a tool may
+                return, a `ToolOutput`, a `ToolResultBlock`, or an exception for a call that failed.
+                Calls without a result stay open, and are again in `external_calls` when the run
+                ends.
             request_id: An id that appears in every event and in the result; None: a new id.
 
         Raises:
-            ConfigError: A result cannot be sent to a model, and nothing has begun; or an answer is
-                not valid for its question, and the session waits as before.
-            SessionUnknown: No session has this id; none is created.
-            SessionSuspended: The session does not wait for answers or results.
-            QuestionClosed: The session does not wait for one of these answers.
-            CallClosed: The session does not wait for one of these results.
+            ConfigError: A result cannot be sent to a model (the run has not begun), or an answer is
+                not valid for its question (the session is still waiting).
+            SessionUnknown: No session has this id, and none is created.
+            SessionSuspended: The session is not waiting for answers or results.
+            QuestionClosed: The session is not waiting for one of these answers.
+            CallClosed: The session is not waiting for one of these results.
             AgentError: See `run`.
 
         Cancellation: see `run`.
@@ -233,32 +234,33 @@ class Runtime:
         async with slots_lent(current_call.get()):
             return cast("RunResult[OutputT]", await wait_for_result(request))
 
-    # Runs that hold a session.
+    # Control the run that holds a session.
 
     def is_busy(self, session_id: str) -> bool:
-        """Return True while a run holds the session."""
+        """Return whether a run holds the session."""
         return self._control.is_busy(session_id)
 
     async def interrupt(self, session_id: str, reason: str = "") -> bool:
-        """Stop the run that holds a session, and return when nothing of it is alive.
+        """Stop the run that holds a session, and return once all of its tasks have ended.
 
-        Completed work stays in the session: the prompt, complete responses and the results of
-        tool calls. Calls under way are cancelled, and closed with an error. The caller of the run
-        gets its result, with `stop_reason="interrupted"`. Queued runs are not affected: the next
-        one begins.
+        Completed work stays in the session: the prompt, complete responses and the results of tool
+        calls. Tool calls in progress are cancelled and get an error result. The caller of the run
+        gets a result with `stop_reason="interrupted"`. Queued runs are not affected: the next one
+        starts.
 
         Args:
             session_id: The session.
-            reason: Sent to the model with every tool call that was cut off; empty: no reason.
+            reason: The reason to send to the model in the error result of each interrupted tool
+                call; empty: no reason.
 
         Returns:
-            True if a run held the session. A run that already has its final response completes
-            normally.
+            True if a run held the session, even if that run already had its final response and
+            completed normally.
 
         Raises:
-            SessionBusy: The current code is part of that run, and would wait for itself.
+            SessionBusy: The current code is part of that run, so it would wait for itself.
 
-        Cancellation: safe; the run ends all the same.
+        Cancellation: safe; the run still ends.
         """
         self._state.check_opened()
         ancestors = [node.session_id for node in self._live_around(current_run.get())]
@@ -274,10 +276,10 @@ class Runtime:
     ) -> RunResult[object]:
         """Send input to the run that holds a session, without stopping it.
 
-        The run takes the input at its next turn boundary: when the calls of a response have ended,
+        The run takes the input at its next turn boundary: after the tool calls of a response,
         before the next model request, or instead of ending. The response is part of that run. If
-        the run ends first, the input becomes a run of its own, with the queue position of this
-        call. `run(..., on_busy="steer")` does the same, but needs options.
+        the run ends before taking the input, the input starts its own run, which keeps the queue
+        position of this call. `run(..., on_busy="steer")` does the same, but requires options.
 
         Args:
             session_id: The session.
@@ -287,15 +289,15 @@ class Runtime:
             request_id: An id that appears in the result; None: a new id.
 
         Returns:
-            A result with `stop_reason="steered"` as soon as the run has taken the input and the
-            input is recorded; otherwise the result of the input's own run.
+            A result with `stop_reason="steered"`, as soon as the run has taken the input and
+            recorded it. If the input started its own run, the result of that run.
 
         Raises:
             SessionIdle: No run holds the session, and `options` is None.
             AgentError: See `run`.
 
-        Cancellation: withdraws the input, or ends its own run as `run` does. If the input was
-        taken already, the result is returned.
+        Cancellation: withdraws the input, or ends the input's own run as `run` does. If the input
+        has already been taken, the result is returned.
         """
         self._state.check_opened()
         agent = self._control.agent_of(session_id) if options is None else options
@@ -328,7 +330,7 @@ class Runtime:
         return self.events.subscribe(cast(Handler, handler), *types, **arguments)
 
     def publish(self, event: E | EventBuilder[E], *, session_id: str | None = None) -> E:
-        """Send an event of your own to the subscribers; see `events.publish`."""
+        """Send your own event to the subscribers; see `events.publish`."""
         return self.events.publish(event, session_id=session_id)
 
     def notify(
@@ -338,11 +340,11 @@ class Runtime:
         return self.events.notify(text, data=data, session_id=session_id)
 
     def answer(self, question_id: str, answer: Answer) -> None:
-        """Answer a question of a run, from any task or thread; see `questions.answer`."""
+        """Answer a question from a run, from any task or thread; see `questions.answer`."""
         self.questions.answer(question_id, answer)
 
     def watch_questions(self, watcher: QuestionWatcher) -> Callable[[], None]:
-        """Register callbacks for questions as they open and close; see `questions.watch`."""
+        """Register callbacks that are called as questions open and close; see `questions.watch`."""
         return self.questions.watch(watcher)
 
     async def list_sessions(
@@ -353,14 +355,14 @@ class Runtime:
         limit: int = 50,
         after: str | None = None,
     ) -> SessionPage:
-        """List sessions, newest first, a page at a time; see `sessions.list`.
+        """List sessions, newest first, one page at a time; see `sessions.list`.
 
         Cancellation: safe.
         """
         return await self.sessions.list(where=where, order=order, limit=limit, after=after)
 
     def history(self, session_id: str) -> Messages | None:
-        """Return the history of a session in memory, without waiting; the history is always valid.
+        """Return the history of a session that is in memory, without waiting; always valid.
 
         Use `await sessions.history(session_id)` for a session that may not be in memory.
 
@@ -369,11 +371,11 @@ class Runtime:
         """
         return self._actors.log.peek(session_id)
 
-    # Opening and closing.
+    # Open and close the runtime.
 
     @property
     def is_open(self) -> bool:
-        """True if the runtime was opened in this trio run and has not begun to close."""
+        """True if the runtime was opened in this trio run and is not closing."""
         return self._state.is_open
 
     def statistics(self) -> RuntimeStatistics:
@@ -384,16 +386,16 @@ class Runtime:
         """Start the actors.
 
         Raises:
-            RuntimeFailure: The runtime was entered before.
+            RuntimeFailure: The runtime has already been entered.
             SessionStoreError: The store cannot be used.
         """
         self._state.open()
         self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()
         self._body.__enter__()
-        # Shielded, and bounded by the store's deadline. If a cancellation could end this wait, the
-        # actors' task would keep running, since it is shielded from cancellation. A pending
-        # cancellation is raised at the first checkpoint of the body.
+        # This wait is shielded; the store's deadline limits it. If a cancellation could end it, the
+        # actors' task would keep running, since that task is shielded too. A pending cancellation
+        # is raised at the first checkpoint of the body.
         nursery.start_soon(self._actors.serve)  # noqa: ASYNC113 - `ready` is awaited below
         try:
             with trio.CancelScope(shield=True):
@@ -416,12 +418,13 @@ class Runtime:
         traceback: TracebackType | None,
     ) -> None:
         assert self._nursery_manager is not None
-        if innermost_runtime.get() is self:  # else it was entered in another context (fixtures)
+        # In a fixture, the runtime may have been entered in another context.
+        if innermost_runtime.get() is self:
             innermost_runtime.set(self._outer_runtime)
         closing: BaseException | None = None
         try:
-            # No drain after a failed or cancelled body. `close` shields the steps that must
-            # complete.
+            # After a failed or cancelled body, do not wait for runs. `close` shields the steps that
+            # must complete.
             await self._actors.close(self._options.drain if exc is None else 0.0)  # noqa: ASYNC102
         except BaseException as error:  # noqa: ASYNC103, BLE001 - raised below, after the nursery
             closing = error
@@ -432,10 +435,11 @@ class Runtime:
         raise_first(exc, remaining, crash, closing or interrupt)
 
     async def _leave_unused(self) -> None:
-        """Leave a runtime that failed, or was interrupted, while it was entered."""
+        """Leave a runtime that failed or was interrupted while it was being entered."""
         actors = self._actors
         if actors.refused is None and actors.crash is None and actors.ready.is_set():
-            # Interrupted on entering: the interrupt is raised instead of any error of closing.
+            # If entering was interrupted, the interrupt is raised instead of any error from
+            # closing.
             with suppress(KeyboardInterrupt, Exception):
                 await actors.close(0.0)
         actors.closing = True
@@ -451,8 +455,8 @@ class Runtime:
         traceback: TracebackType | None,
     ) -> BaseException | None:
         # Return the body's exception without the cancellation of the runtime's own scope. Only a
-        # crash or a Ctrl-C in users' code cancels that scope, and that error is raised instead.
-        # Other members of a group remain.
+        # crash or a Ctrl-C in user code cancels that scope, and that error is raised instead. Other
+        # members of a group remain.
         try:
             absorbed = self._body.__exit__(exc_type, exc, traceback)
         except BaseException as rest:  # noqa: ASYNC103, BLE001 - raised by `raise_first`
@@ -460,15 +464,16 @@ class Runtime:
         return None if absorbed else exc
 
     async def aclose(self, *, drain: float | None = None) -> None:
-        """Refuse new root runs, wait for live runs, cancel the rest, and end every actor.
+        """Stop accepting root runs, wait for live runs, cancel the rest, and end every actor.
 
         Args:
             drain: Seconds to wait for live runs; None: the runtime's `drain`.
 
         Raises:
-            RuntimeError: Called from inside one of this runtime's own runs or session hooks.
+            RuntimeError: The method was called from inside one of this runtime's own runs or
+                session hooks.
 
-        Cancellation: ends the wait for live runs and cancels them; everything else is still closed.
+        Cancellation: stops waiting for live runs and cancels them; everything else is still closed.
         Idempotent.
         """
         if self._live_around(current_run.get()) or self._actors.session_hooks.are_around:
@@ -479,7 +484,7 @@ class Runtime:
         self._state.check_opened()
         await self._actors.close(self._options.drain if drain is None else drain)
 
-    # Starting a run.
+    # Start a run.
 
     @property
     def options(self) -> RuntimeOptions:
@@ -488,7 +493,7 @@ class Runtime:
 
     @property
     def default_on_busy(self) -> OnBusy:
-        """The policy for sessions that another run holds, unless a call passes its own."""
+        """The policy for a session that another run holds, unless a call passes its own policy."""
         return self._options.on_busy
 
     def session_handle(self, session_id: str | None) -> SessionHandle:
@@ -513,7 +518,7 @@ class Runtime:
         )
 
     def stream_spec(self, spec: RunSpec) -> RunStream:
-        """Return the stream of a run that begins when the stream is entered; for `Client`."""
+        """Return the stream of a run that starts when the stream is entered; for `Client`."""
         return RunStream(partial(self._start, spec), EventMailbox(spec.options.reader_stall))
 
     def _spec(
@@ -534,7 +539,7 @@ class Runtime:
         if session_id and (fault := find_session_id_error(session_id)) is not None:
             raise ConfigError(fault)
         if isinstance(tool_whitelist, str):
-            raise ConfigError(f"tool_whitelist is a list of names; got {tool_whitelist!r}")
+            raise ConfigError(f"tool_whitelist must be a list of names; got {tool_whitelist!r}")
         return RunSpec(
             prompt_input,
             options,
@@ -572,25 +577,28 @@ class Runtime:
         return StartedRun(request, context)
 
     def _live_around(self, node: RunNode | None) -> list[RunNode]:
-        # A context can outlive its run; only live runs hold sessions or wait for the current code.
+        # A context variable can outlive its run, but only live runs hold sessions or wait for the
+        # current code.
         if node is None:
             return []
         return [n for n in node.lineage() if n.runtime is self and n.run_id in self._actors.live]
 
 
 def find_open_runtime() -> Runtime | None:
-    """Return the innermost runtime around the current code that is open; None if there is none."""
+    """Return the innermost open runtime around the current code; None if there is none."""
     runtime = innermost_runtime.get()
     return runtime if isinstance(runtime, Runtime) and runtime.is_open else None
 
 
 def _with_model(options: AgentOptions[object], model: str | None) -> AgentOptions:
-    # Only public signatures contain the output type; internal code does not depend on it.
+    # Only public signatures use the output type; internal code does not depend on it.
     agent = as_agent(options)
     if model is None:
         return agent
     if not model.strip():
-        raise ConfigError("the model is blank; pass its name, or None for that of the options")
+        raise ConfigError(
+            "`model` must not be blank; pass the name of a model, or None to use options.model"
+        )
     return attrs.evolve(agent, model=model)
 
 
@@ -611,22 +619,23 @@ def open_runtime(
 
     Args:
         store: Where session logs are stored; None: in memory.
-        drain: Seconds that closing waits for runs before it cancels them.
-        on_busy: The policy for a second run on a session: `reject` raises `SessionBusy`; `queue`
-            waits its turn; `interrupt` stops the first run and keeps its finished work;
-            `rollback` stops it and rewinds the session to before it; `steer` sends it the input.
-        max_sessions: The maximum number of sessions in memory; beyond it, the least recently used
-            session is evicted.
+        drain: Seconds to wait for live runs when closing, before they are cancelled.
+        on_busy: The policy for a run on a session that another run holds: `reject` raises
+            `SessionBusy`; `queue` waits for the other run to end; `interrupt` stops the other run
+            and keeps its completed work; `rollback` stops the other run and rewinds the session to
+            the state before it; `steer` sends the input to the other run.
+        max_sessions: The maximum number of sessions in memory; when it is exceeded, the least
+            recently used session is evicted.
         session_ttl: Seconds that an idle session stays in memory.
-        tools_per_run: The maximum number of concurrent tool calls of one run.
-        tools_per_runtime: The maximum number of concurrent tool calls of all runs.
-        threads: The maximum number of concurrent calls of sync tools.
+        tools_per_run: The maximum number of concurrent tool calls in one run.
+        tools_per_runtime: The maximum number of concurrent tool calls across all runs.
+        threads: The maximum number of concurrent calls to sync tools.
         streams_per_endpoint: The maximum number of live streams per endpoint; `math.inf`: no limit.
-        subscriptions: The options of subscriptions that do not set their own.
+        subscriptions: The default options for subscriptions.
 
     Raises:
-        ConfigError: An option is not valid; names the option, the expected value and the actual
-            value.
+        ConfigError: An option is not valid. The message names the option, the expected value and
+            the actual value.
     """
     return Runtime(
         RuntimeOptions(

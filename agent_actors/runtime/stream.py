@@ -1,7 +1,8 @@
-"""RunStream: the events of one run, read by one task.
+"""RunStream: the events of one run, for a single reader.
 
-Entering the stream starts the run. Leaving it cancels the run if it has not ended, and waits for
-its end. The stream opens no nursery and no cancel scope, so it may be entered and left anywhere.
+Entering the stream starts the run. Leaving the stream cancels the run if it is still running, and
+waits for it to end. The stream opens no nursery and no cancel scope, so it may be entered and left
+anywhere.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,7 +21,7 @@ from agent_actors.kernel.request import Request, RequestCancelled
 from agent_actors.run.context import RunContext
 from agent_actors.run.output.event_mailbox import EventMailbox
 
-_NOT_ENTERED: Final = "enter it first: `async with runtime.stream(...) as events:`"
+_NOT_ENTERED: Final = "the stream is not entered; use `async with runtime.stream(...) as events:`"
 
 
 @attrs.frozen(eq=False)
@@ -28,8 +29,8 @@ class StartedRun:
     """A run that was started.
 
     Attributes:
-        request: Its outcome.
-        context: Its state.
+        request: The outcome of the run.
+        context: The state of the run.
     """
 
     request: Request[RunResult]
@@ -37,13 +38,13 @@ class StartedRun:
 
 
 async def wait_for_result(request: Request[RunResult]) -> RunResult:
-    """Wait for the end of a run, and return its result.
+    """Wait for a run to end, and return its result.
 
     Raises:
         RuntimeShutdown: The runtime closed before the run had begun.
-        Exception: The error of the run.
+        Exception: The run failed with this error.
 
-    Cancellation: ends the run in order, and returns only when nothing of it is alive.
+    Cancellation: ends the run cleanly, and returns only once all of its tasks have ended.
     """
     try:
         return await request.wait()
@@ -52,14 +53,14 @@ async def wait_for_result(request: Request[RunResult]) -> RunResult:
 
 
 class RunStream(Generic[OutputT_co]):
-    """The events of one run, in order; the last is a `result` or an `error`.
+    """The events of one run, in order; the last event is a `result` or an `error`.
 
-    Iteration ends without an error only after the `result` event. After an `error` event, or if
-    the runtime fails, iterating raises the error of the run. Leaving the block early cancels the
-    run and waits for its end; `result` then holds its result.
+    Iteration ends without an error only after the `result` event. After an `error` event, or if the
+    runtime fails, iterating raises the error of the run. Leaving the block early cancels the run
+    and waits for it to end; `result` then holds its result.
 
     Args:
-        start: Starts the run; for `Runtime.stream`.
+        start: Starts the run; passed by `Runtime.stream`.
         mailbox: Receives the events of the run.
     """
 
@@ -81,14 +82,16 @@ class RunStream(Generic[OutputT_co]):
         """The result of the run, once it has ended.
 
         Raises:
-            AgentError: The error of the run.
-            RuntimeError: The run has not ended, or was cancelled before it began.
+            AgentError: The run failed with this error.
+            RuntimeError: The run has not ended, or it was cancelled before it began.
         """
         if self._request is None or not self._request.done:
-            raise RuntimeError("the run has not ended; read its events first, or leave the block")
+            raise RuntimeError(
+                "the run has not ended; first read its events to the end, or leave the block"
+            )
         self._raised = True
         try:
-            # The options named the output type, and the run validated the output.
+            # The options define the output type, and the run has validated the output.
             return cast("RunResult[OutputT_co]", self._request.result())
         except RequestCancelled:
             raise RuntimeError("the run was cancelled before it began, and has no result") from None
@@ -97,7 +100,7 @@ class RunStream(Generic[OutputT_co]):
         """Start the run.
 
         Raises:
-            SessionBusy: A run holds the session, and the policy is `reject`.
+            SessionBusy: Another run holds the session, and the policy is `reject`.
             RuntimeClosed: The runtime accepts no more runs.
         """
         if self._request is not None:
@@ -131,20 +134,20 @@ class RunStream(Generic[OutputT_co]):
 
     @property
     def context(self) -> RunContext | None:
-        """The state of the run, for `Client`; None before its start."""
+        """The state of the run, for `Client`; None before the run has started."""
         return self._context
 
     @property
     def unfinished(self) -> bool:
-        """True from its start until nothing of the run is alive."""
+        """True if the run has started and some of its tasks have not ended."""
         return self._request is not None and not self._request.done
 
     async def interrupt(self) -> None:
-        """End the run in order, from any task, and wait for its end. Its events can still be read.
+        """End the run cleanly and wait for it, from any task. Its events can still be read.
 
-        Does nothing if the run has ended, or never began.
+        Do nothing if the run has ended or never began.
 
-        Cancellation: the run ends all the same.
+        Cancellation: the run still ends.
         """
         request = self._request
         if request is None or request.done:
@@ -155,15 +158,16 @@ class RunStream(Generic[OutputT_co]):
         await request.wait_done()
 
     def drop(self) -> None:
-        """Stop reading: cancel the run without waiting for its end, which the runtime handles."""
+        """Stop reading, and cancel the run without waiting for it; the runtime cleans it up."""
         self._mailbox.abandon()
         if self._request is not None:
             self._request.cancel(CancelReason.READER_LEFT)
 
     async def _join(self, request: Request[RunResult], exc: BaseException | None) -> None:
         async def join() -> None:
-            # Cancelling a run that has not begun would withdraw it, and a reader that left without
-            # an error would get no result. Runs begin without waiting, so this is one tick.
+            # Cancelling a run that has not begun would withdraw it, so a reader that left without
+            # an error would get no result. A new run begins at once, so this loop takes one
+            # scheduler tick.
             while exc is None and request.queued:  # noqa: ASYNC110 - a tick, see above
                 await trio.lowlevel.checkpoint()
             request.cancel(CancelReason.READER_LEFT if exc is None else CancelReason.CALLER)
@@ -177,10 +181,10 @@ class RunStream(Generic[OutputT_co]):
         return self
 
     async def __anext__(self) -> RunEvent:
-        """The next event.
+        """Return the next event.
 
         Raises:
-            AgentError: The error of the run, after its `error` event.
+            AgentError: The run failed with this error; raised after its `error` event.
 
         Cancellation: safe; no event is lost.
         """
@@ -191,10 +195,10 @@ class RunStream(Generic[OutputT_co]):
                 batch = await self._mailbox.get()
             except trio.EndOfChannel:
                 self._raised = True
-                # Raises the error of the run, if there is one.
+                # This call raises the error of the run, if there is one.
                 await wait_for_result(self._request)  # noqa: ASYNC120 - `EndOfChannel` may be lost
                 raise StopAsyncIteration from None
-            # Runs emit events of this union only; the mailbox is not typed that narrowly.
+            # Runs only emit events of this union, but the mailbox has a wider type.
             self._batch.extend(reversed(cast("tuple[RunEvent, ...]", batch)))
         return self._batch.pop()
 

@@ -1,6 +1,6 @@
-"""`runtime.events`: subscribe to events of runs, and publish events of your own.
+"""`runtime.events`: subscribe to events from runs, and publish your own events.
 
-Fills in the runtime's defaults and the headers of events; `actors/hook_bus.py` does the work.
+This module fills in the runtime's defaults and event headers; `actors/hook_bus.py` does the rest.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,13 +34,13 @@ class SubscribeArguments(TypedDict, total=False):
 
 
 class EventSubscriptions:
-    """Subscriptions to the events of all runs of a runtime, and events of a caller's own.
+    """Subscriptions to the events of all runs of a runtime, and events that callers publish.
 
     Args:
         bus: Delivers events.
-        ids: Makes ids of events.
+        ids: Makes event ids.
         wall_clock: Returns seconds since the epoch.
-        defaults: The options of subscriptions that do not set their own.
+        defaults: The default options for subscriptions.
         state: Tracks whether the runtime is open.
     """
 
@@ -98,29 +98,31 @@ class EventSubscriptions:
         after_seq: int | None = None,
         replay: bool = False,
     ) -> Subscription:
-        """Call a handler for the events of all runs, in a task of its own.
+        """Call a handler for the events of all runs, in a separate task.
 
         A subscriber cannot change or delay a run. If the handler is too slow, `overflow` decides
         which events it misses; `statistics()` of the subscription counts them.
 
-        With `replay`, `after_seq` or `overflow="reread"` the handler gets each record of the
-        session exactly once and in order, from the log or as it is published. Deltas and progress
-        events are not in the log: those published while the log is read are dropped and counted.
-        If the log cannot be read, the subscription ends and `failure` holds the reason.
+        With `replay`, `after_seq` or `overflow="reread"`, the handler gets each record of the
+        session exactly once and in order, either from the log or when it is published. Deltas and
+        progress events are not in the log, so any that are published while the log is being read
+        are dropped and counted. If the log cannot be read, the subscription ends and `failure`
+        holds the reason.
 
-        Arguments that are None take the value of the runtime's `subscriptions`.
+        For each argument that is None, the runtime's `subscriptions` option supplies the value.
 
         Args:
             handler: An async function that takes the event.
-            types: The event classes to receive; none: every event.
+            types: The event classes to receive; if none are given, every event.
             session_id: Receive the events of this session only; None: of all sessions.
             capacity: The maximum number of events that wait for the handler.
-            overflow: The policy when more events wait: `drop_oldest`, `close` (the subscription
-                ends), or `reread` (records are read from the log when their turn comes).
-            dedup_window: The number of event ids to remember, in order to drop repeated events.
+            overflow: The policy when more events are waiting: `drop_oldest`, `close` (the
+                subscription ends), or `reread` (records are read from the log when their turn
+                comes).
+            dedup_window: The number of event ids to remember for dropping repeated events.
             timeout: Seconds that the handler may take for one event; `math.inf`: no limit.
             after_seq: Begin with the records of the session after this `seq`, for example the last
-                one seen before an interruption.
+                `seq` seen before an interruption.
             replay: Begin with all records of the session.
 
         Returns:
@@ -128,7 +130,7 @@ class EventSubscriptions:
 
         Raises:
             RuntimeClosed: The runtime is closed.
-            ConfigError: An option is not valid, or a replay names no session.
+            ConfigError: An option is not valid, or a replay was requested without a session.
         """
         self._state.check_open()
         base = self._defaults
@@ -145,19 +147,20 @@ class EventSubscriptions:
         )
 
     def publish(self, event: E | EventBuilder[E], *, session_id: str | None = None) -> E:
-        """Send an event of your own to the subscribers; it is not recorded and no model sees it.
+        """Send your own event to the subscribers; it is neither recorded nor sent to a model.
 
         An event that is published from within a run belongs to that run, unless the event or
         `session_id` names another session.
 
         Args:
-            event: An event, whose empty `id` and `ts` of 0 are filled in; or a function that makes
-                one from a header, such as `functools.partial(Notification, text="Half way.")`.
+            event: An event (an empty `id` and a `ts` of 0 are filled in), or a function that makes
+                an event from a header, such as `functools.partial(Notification, text="Half way.")`.
                 Define your own events as `attrs.frozen` subclasses of `Event`.
-            session_id: The session of the event; None: that of the current run, if there is one.
+            session_id: The session of the event; None: the session of the current run, if there is
+                one.
 
         Returns:
-            The event as it was published.
+            The event that was published.
 
         Raises:
             RuntimeClosed: The event bus has closed.
@@ -183,12 +186,13 @@ class EventSubscriptions:
     def notify(
         self, text: str, *, data: JsonValue = None, session_id: str | None = None
     ) -> Notification:
-        """Send a notification to the subscribers; for news that a person may want to read.
+        """Send the subscribers a notification that a person may want to read.
 
         Args:
             text: The text of the notification.
             data: Additional JSON data.
-            session_id: The session of the event; None: that of the current run, if there is one.
+            session_id: The session of the event; None: the session of the current run, if there is
+                one.
 
         Raises:
             RuntimeClosed: The event bus has closed.
@@ -210,6 +214,7 @@ def _build(builder: object, scope: EventScope) -> Event:
     if isinstance(event, Event):
         return event
     raise ConfigError(
-        "publish() takes an event, or a function that makes one from a scope, an id and a time; "
+        "publish() expects an event, or a function that makes an event from a scope, an id and a "
+        "time; "
         f"got {event!r:.80}"
     )

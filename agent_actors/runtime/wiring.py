@@ -23,10 +23,10 @@ chance: Final[Callable[[], float]] = random.random
 
 
 def make_ids() -> Ids:
-    """Return a generator of ids from the system clock and a randomly seeded random generator.
+    """Return an id generator that uses the system clock and a randomly seeded random generator.
 
-    Ids are not secret, so a seeded generator suffices; the system's entropy would cost a system
-    call for each id.
+    Ids are not secret, so a seeded generator is enough. Using the system's entropy would cost a
+    system call per id.
     """
     return Uuid7Ids(wall_clock, random.Random().getrandbits)
 
@@ -37,7 +37,7 @@ def make_store() -> SessionStore:
 
 
 def provider_key(options: AgentOptions) -> Hashable:
-    """Return the key of the options' endpoint; options with equal keys share the endpoint."""
+    """Return the key of the options' endpoint; options with equal keys share an endpoint."""
     resolved = options.resolved
     if resolved is None:
         return id(options.provider)
@@ -58,7 +58,7 @@ def make_provider(options: AgentOptions) -> ModelProvider:
     """Return the provider for these options.
 
     Raises:
-        ConfigError: `provider` has no accepted type, or `base_url` is not a URL.
+        ConfigError: `provider` does not have a supported type, or `base_url` is not a URL.
     """
     resolved = options.resolved
     if resolved is None:

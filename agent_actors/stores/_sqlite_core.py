@@ -90,7 +90,7 @@ _DELETE_ALL_COMMITS: Final = """
 """
 LOST_METADATA: Final = "the metadata cannot be read and is lost"
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 
 
 @attrs.define(eq=False)

@@ -33,7 +33,7 @@ _SORTED: Final = 1_000
 # The columns that `info_of` reads.
 INFO: Final = "session_id, created_at, updated_at, last_seq, metadata"
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 _METADATA: Final = msgspec.json.Decoder(dict[str, object])
 Row: TypeAlias = tuple[bytes, float, float, int, bytes]
 

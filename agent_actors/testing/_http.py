@@ -81,6 +81,8 @@ class Connection:
             ClientGone: The client disconnected during a request.
         """
         while not self._parser.requests:
+            if self._parser.speaks_tls:
+                raise ClientGone  # the client notices that this server speaks plain HTTP
             if self._parser.fault:
                 raise BadRequest(self._parser.fault)
             if not await self._read():
@@ -169,6 +171,10 @@ class Connection:
             pass
 
 
+# The type and the major version of a TLS record.
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+
+
 class _RequestParser:
     """Parses the requests of one connection with llhttp, which is strict.
 
@@ -176,12 +182,14 @@ class _RequestParser:
         requests: The complete requests that have not been taken yet.
         inside: True if a request has begun but is not complete.
         fault: The reason why the received bytes are not valid; empty: all bytes are valid.
+        speaks_tls: True if the client sent a TLS handshake instead of a request.
     """
 
     def __init__(self) -> None:
         self.requests: deque[IncomingRequest] = deque()
         self.inside: bool = False
         self.fault: str = ""
+        self.speaks_tls: bool = False
         self._parser = httptools.HttpRequestParser(self)
         self._target = b""
         self._headers: dict[str, str] = {}
@@ -192,6 +200,8 @@ class _RequestParser:
         """Parse these bytes."""
         if self.fault or not data:
             return
+        if not self._size:
+            self.speaks_tls = data.startswith(_TLS_HANDSHAKE)
         self._size += len(data)
         try:
             self._parser.feed_data(data)

@@ -202,7 +202,7 @@ async def test_failing_handler_harms_only_itself(
     assert raising.ids == other.ids == ["0", "1"]
     found = subscription.statistics()
     assert (found.failed, found.delivered) == (2, 0)
-    assert "an observer raised on notification" in caplog.text
+    assert "an observer raised an exception for event notification" in caplog.text
 
 
 @pytest.mark.feature("ASDK-057")
@@ -225,7 +225,7 @@ async def test_hanging_handler_is_cancelled_per_event(
     assert hanging.ids == ["0", "1"]
     found = subscription.statistics()
     assert (found.failed, found.delivered) == (1, 1)
-    assert "exceeded its timeout of 5 s on notification" in caplog.text
+    assert "exceeded its timeout of 5 s for event notification" in caplog.text
 
 
 async def test_nursery_errors_of_hanging_handler_are_contained(

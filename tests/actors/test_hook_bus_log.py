@@ -238,7 +238,7 @@ async def test_unreadable_log_ends_only_its_subscription(
         await owed.ended.wait()
     assert owed.end_reason == "log"
     assert isinstance(owed.failure, SessionStoreError)
-    assert "a subscription ends because" in caplog.text
+    assert "a subscription has ended because" in caplog.text
     desk.bus.publish_nowait([notice("and on")])
     await wait_all_tasks_blocked()
     assert desk.got == ["live", "and on"]
@@ -282,7 +282,7 @@ def test_an_option_that_cannot_be_is_refused(options: dict[str, object], message
 async def test_replay_requires_session_and_log(nursery: trio.Nursery) -> None:
     desk = Desk(MemoryStore())
     await nursery.start(desk.bus.owner.serve)
-    with pytest.raises(ConfigError, match="after_seq needs a session_id"):
+    with pytest.raises(ConfigError, match="after_seq requires a session_id"):
         desk.subscribe(after_seq=0, session_id=None)
     without = HookBus()
     for options in (SubscriptionOptions(after_seq=0), SubscriptionOptions(overflow="reread")):

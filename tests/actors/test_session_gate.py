@@ -101,7 +101,7 @@ async def test_the_queue_is_bounded_and_says_so(nursery: trio.Nursery) -> None:
     await nursery.start(gate.owner.serve)
     gate.acquire_nowait("s", "holder")
     await queue_up(nursery, gate, "one", "two")
-    with pytest.raises(SessionBusy, match="2 runs already wait") as refused:
+    with pytest.raises(SessionBusy, match="2 runs are already waiting") as refused:
         await gate.acquire("s", "three", on_busy="queue")
     assert refused.value.run_id == "holder"
     assert gate.statistics().rejected == 1

@@ -85,7 +85,7 @@ async def test_deletion_is_bounded_in_time(
     store = Deleting()
     logged = await serve_log(nursery, store)
     store.before_delete = Hook()
-    late = f"unknown whether it was deleted within {STORE_TIMEOUT:g} s"
+    late = f"did not confirm the deletion within {STORE_TIMEOUT:g} s"
     with logged.lease() as lease, pytest.raises(SessionStoreError, match=late):
         await logged.log.delete(lease)
 

@@ -129,7 +129,7 @@ async def test_failed_append_makes_next_run_reread(
         await append(session, "written, but who knows")
     assert failed.value.session_id == "s"
     assert isinstance(failed.value.__cause__, OSError)
-    with pytest.raises(SessionStoreError, match="unknown outcome"):
+    with pytest.raises(SessionStoreError, match="append in this run is unknown"):
         await append(session, "nothing more in this run")
     assert texts(session) == ["one"]
     session.close()

@@ -289,7 +289,7 @@ async def test_too_many_abandoned_threads_is_an_error(
         await request.wait_done()
     found = await run_one(executor, run_of(blocked[2].tool), call_of(blocked[2].tool))
     assert found.is_error
-    assert found.content == "not run: 2 abandoned tools are still running"
+    assert found.content == "the tool was not run, since 2 abandoned tools are still running"
     for item in blocked:
         item.go_on.set()
     await until_free(executor)

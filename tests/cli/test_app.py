@@ -36,7 +36,7 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
         (["run", "hi", "--provider", "ollama"], "error: model is missing; pass the model's name"),
         (["run", "hi", "--base-url", "http://x"], "pass --model NAME, or set AGENT_ACTORS_MODEL"),
         (["run", "hi", "--base-url", "x", "--model", "m"], "base_url must begin with http"),
-        (["run", " ", "--base-url", "http://x", "--model", "m"], "the prompt is blank"),
+        (["run", " ", "--base-url", "http://x", "--model", "m"], "the prompt must not be blank"),
         (
             ["run", "hi", "--base-url", "http://x", "--model", "m", "--timeout", "0"],
             "error: run_timeout must be above 0",

@@ -14,7 +14,7 @@ LOG = logging.getLogger("agent_actors.stores.jsonl")
 @pytest.mark.parametrize(
     ("warn", "shown"),
     [
-        (partial(LOG.warning, "\x1b[31m%s\nis new", "x"), "warning: [31mx is new\n"),
+        (partial(LOG.warning, "\x1b[31m%s\nis new", "x"), "warning: \ufffd[31mx is new\n"),
         (partial(LOG.warning, "a hook raised", exc_info=ValueError("x")), ""),
         (partial(LOG.info, "no news"), ""),
     ],

@@ -130,10 +130,10 @@ async def test_wrong_results_are_errors() -> None:
     options, _ = agent([call("add", {"a": 1, "b": 2}, id="one"), call("add", {"a": 1, "b": 3})])
     async with Client(options) as client:
         await ask(client, "1 + 2?")
-        with pytest.raises(ClientError, match="made to tool 'add', not 'sub'"):
+        with pytest.raises(ClientError, match="is for tool 'add', not 'sub'"):
             await client.add_tool_result("one", "3", name="sub")
         await client.add_tool_result("one", "3", name="add")
-        with pytest.raises(ClientError, match="'one' has a result already; open calls: call_1_1"):
+        with pytest.raises(ClientError, match="'one' already has a result; open calls: call_1_1"):
             await client.add_tool_result("one", "4")
         with pytest.raises(ClientError, match="'two' does not exist; open calls: call_1_1"):
             await client.add_tool_result("two", "4")
@@ -419,7 +419,7 @@ async def test_resuming_client_lists_waiting_calls() -> None:
             assert first.open_calls == ()
             await first.query("Sums?")
             await wait_all_tasks_blocked()  # until its run has ended, and nobody has read that
-            assert first.open_calls == (), "a turn is under way"
+            assert first.open_calls == (), "a turn is in progress"
             blocks = await read(first)
             assert first.open_calls == tuple(calls_of(blocks))
         assert first.open_calls == tuple(calls_of(blocks)), "they are open when it is left"
@@ -453,18 +453,18 @@ async def test_unresumable_session_fails_on_entry() -> None:
         with pytest.raises(SessionError, match="nothing to resume"):
             async with Client(options, resume="s"):
                 pass
-    with pytest.raises(ConfigError, match="two sessions"):
+    with pytest.raises(ConfigError, match="name different sessions"):
         Client(options, resume="a", session_id="b")
     Client(options, resume="a", session_id="a")
 
 
 async def test_client_works_only_while_entered() -> None:
     client = Client(agent("One.")[0])
-    with pytest.raises(ClientError, match="enter the client first"):
+    with pytest.raises(ClientError, match="the client is not entered"):
         await client.query("?")
-    with pytest.raises(ClientError, match="enter the client first"):
+    with pytest.raises(ClientError, match="the client is not entered"):
         await client.interrupt()
-    with pytest.raises(ClientError, match="enter the client first"):
+    with pytest.raises(ClientError, match="the client is not entered"):
         _ = client.session_id
     assert client.history == []
     async with client:

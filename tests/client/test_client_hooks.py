@@ -80,7 +80,9 @@ async def test_missing_reason_names_hook_and_phase() -> None:
         return HookDecision(continue_=False)
 
     async with Client(agent("x", hooks={"user_prompt_submit": [guard]})[0]) as client:
-        with pytest.raises(PromptBlocked, match=r"guard.* refused it in user_prompt_submit"):
+        with pytest.raises(
+            PromptBlocked, match=r"guard.* blocked the prompt in user_prompt_submit"
+        ):
             await client.query("?")
 
 

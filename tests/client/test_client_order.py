@@ -52,11 +52,11 @@ async def test_concurrent_tasks_are_refused(
         await trio.sleep(1)
         with pytest.raises(ClientError, match=r"while another task is in receive_messages\(\)"):
             await client.query("Second?")
-        with pytest.raises(ClientError, match="a turn has one reader"):
+        with pytest.raises(ClientError, match="a turn can have only one reader"):
             await read(client)
-        with pytest.raises(ClientError, match="a turn is under way"):
+        with pytest.raises(ClientError, match="a turn is in progress"):
             await client.add_tool_result("x", "y")
-        with pytest.raises(ClientError, match="a turn is under way"):
+        with pytest.raises(ClientError, match="a turn is in progress"):
             client.message_history = []
     assert blocks == ["text One.", "text More."]
     assert len(model.requests) == 1
@@ -87,7 +87,7 @@ async def test_unread_turn_belongs_to_its_task(
         async with trio.open_nursery() as nursery:
 
             async def second() -> None:
-                with pytest.raises(ClientError, match="has a turn under way"):
+                with pytest.raises(ClientError, match="has a turn in progress"):
                     await client.query("Second?")
 
             nursery.start_soon(second)
@@ -353,7 +353,7 @@ async def test_tasks_may_add_results_at_once(autojump_clock: MockClock, tasks: i
             for use in uses:
                 nursery.start_soon(client.add_tool_result, use.id, use.input)
             await wait_all_tasks_blocked()
-            with pytest.raises(ClientError, match="is being added already"):
+            with pytest.raises(ClientError, match="is already being added"):
                 await client.add_tool_result(uses[0].id, "twice")
             with pytest.raises(ClientError, match="is still being added"):
                 await client.continue_turn()

@@ -132,7 +132,7 @@ async def test_call_model_overrides_option_model(
         async with runtime.stream("Hi", options, model="of-stream") as events:
             async for _ in events:
                 pass
-        with pytest.raises(ConfigError, match="the model is blank"):
+        with pytest.raises(ConfigError, match="must not be blank"):
             await runtime.run("Hi", options, model=" ")
         assert len(runtime.statistics().endpoints) == 1
 

@@ -264,6 +264,15 @@ def chat_frames(*parts: object) -> list[bytes]:
             [],
             id="more of a call that was complete",
         ),
+        pytest.param(
+            [
+                DAMAGE,
+                chat.calls(chat.entry(1, "b", "f", "")),
+                chat.calls(chat.entry(0, None, None, A)),
+            ],
+            [],
+            id="arguments of a call whose beginning is lost",
+        ),
     ],
 )
 def test_chat_damage_spares_complete_calls(parts: list[object], runs: list[str]) -> None:

@@ -105,9 +105,9 @@ async def test_prompt_is_trimmed_and_required(blank: str) -> None:
     model = ScriptedModel(["Hi."])
     async with open_runtime() as runtime:
         await runtime.run("  Hello \n", agent(model))
-        with pytest.raises(ConfigError, match="prompt is blank"):
+        with pytest.raises(ConfigError, match="prompt must not be blank"):
             await runtime.run(blank, agent(model))
-        with pytest.raises(ConfigError, match="prompt is blank"):
+        with pytest.raises(ConfigError, match="prompt must not be blank"):
             runtime.stream(blank, agent(model))
     assert model.requests[0].messages.last_content() == "Hello"
 

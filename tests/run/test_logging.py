@@ -85,17 +85,17 @@ async def test_attempts_and_retries_are_logged(
         "response with 1 blocks (stop)",
     ):
         assert any(line.startswith(f"{name}: {end} after ") for line in attempts), attempts
-    assert any(": refusal 1; at most 1.0 requests" in line for line in attempts)
+    assert any(": refusal 1; at most 1.0 unanswered requests" in line for line in attempts)
     assert any("request number 1 in the queue" in line for line in attempts)
     calls = lines(caplog, "model_calls")
     assert calls[0].startswith("attempt 1 failed (ProviderStatusError 429), retry in ")
     assert calls[-2:] == [
         "attempt 4 failed (ProviderDeadlineError idle), no retry",
-        "model backup takes over from m",
+        "model backup replaces m",
     ]
     assert lines(caplog, "endpoints") == [
         f"opened the endpoint {name}",
-        f"closes the endpoint {name}",
+        f"closing the endpoint {name}",
     ]
     assert SECRET not in caplog.text
     assert {record.levelno for record in caplog.records} == {logging.DEBUG}
@@ -128,7 +128,7 @@ async def test_leases_and_evictions_are_logged(caplog: pytest.LogCaptureFixture)
         f"session s: run {runs[0]} released the lease",
         f"session s: run {runs[1]} holds the lease with a fence",
     ]
-    assert lines(caplog, "session_log") == ["session s leaves the memory"]
+    assert lines(caplog, "session_log") == ["session s is evicted from memory"]
 
 
 async def test_filter_adds_ids_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,7 +154,11 @@ async def test_filter_adds_ids_of_the_run(caplog: pytest.LogCaptureFixture) -> N
     found = {record.getMessage(): ids_of(record) for record in caplog.records}
     assert found["outside"] == ("", "", "")
     assert found["in a tool"] == ("s", result.run_id, "r")
-    assert found["session s leaves the memory"] == ("s", "", "")  # another run makes room for "t"
+    assert found["session s is evicted from memory"] == (
+        "s",
+        "",
+        "",
+    )  # another run makes room for "t"
     attempts = [record for record in caplog.records if record.name.endswith("model_stream")]
     assert ids_of(attempts[0]) == ("s", result.run_id, "r")
 
@@ -175,7 +179,7 @@ async def test_hook_exception_is_logged_with_traceback(caplog: pytest.LogCapture
             await runtime.run("Go.", agent)
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.WARNING, "agent_actors.run.hooks.hook_onion")
-    assert record.getMessage() == "hook raising raised in before_model"
+    assert record.getMessage() == "hook raising in before_model raised an exception"
     assert record.exc_info is not None
     assert "in before_model\n" in caplog.text  # the frame of the hook itself
     assert "RuntimeError: a bug of the hook" in caplog.text
@@ -195,4 +199,4 @@ async def test_late_hook_is_logged(
             await runtime.run("Go.", agent)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "did not decide within 60 s in before_model" in record.getMessage()
+    assert "in before_model: the hook did not decide within 60 s" in record.getMessage()

@@ -37,7 +37,7 @@ def test_block_sequence_keeps_its_order(as_given: Any) -> None:
 
 @pytest.mark.parametrize("prompt", ["", " \n", [], (), [" "], [TextBlock("\n")]])
 def test_a_blank_prompt_is_refused(prompt: Prompt) -> None:
-    with pytest.raises(ConfigError, match="the prompt is blank"):
+    with pytest.raises(ConfigError, match="the prompt must not be blank"):
         user_input(prompt)
 
 
@@ -48,8 +48,8 @@ def test_a_blank_prompt_is_refused(prompt: Prompt) -> None:
         (b"Hi", "got a value of type bytes"),
         (IMAGE, "got a value of type ImageBlock"),
         ({"role": "user"}, "got a value of type dict"),
-        (["Hi", None], r"prompt\[1\] is a value of type NoneType"),
-        ([b"\x89PNG"], r"prompt\[0\] is a value of type bytes"),
+        (["Hi", None], r"prompt\[1\] must be .*; got a value of type NoneType"),
+        ([b"\x89PNG"], r"prompt\[0\] must be .*; got a value of type bytes"),
     ],
 )
 def test_wrong_prompt_type_is_refused(prompt: Any, said: str) -> None:

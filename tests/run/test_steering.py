@@ -132,7 +132,7 @@ async def test_idle_session_starts_ordinary_run(autojump_clock: MockClock) -> No
     async with open_runtime() as runtime:
         result = await runtime.steer("s", "hi", an_agent())
         assert (result.text, result.stop_reason) == ("You said hi.", "completed")
-        with pytest.raises(SessionIdle, match="'s': no run holds it"):
+        with pytest.raises(SessionIdle, match="'s': no run holds the session"):
             await runtime.steer("s", "hi")
 
 
@@ -225,7 +225,7 @@ async def test_unrecorded_input_fails_once(
     assert not runs.ends
     assert isinstance(runs.errors["one"], SessionStoreError)
     assert isinstance(runs.errors["two"], SessionStoreError)
-    assert "whether it is in the history is not known" in str(runs.errors["two"])
+    assert "it is unknown whether it is in the history" in str(runs.errors["two"])
     assert runs.errors["two"].__cause__ is runs.errors["one"]
 
 

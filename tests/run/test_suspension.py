@@ -89,7 +89,7 @@ async def test_other_runtime_resumes_from_log() -> None:
         RunSuspended,
     ]
     async with open_runtime(store=store) as runtime:
-        with pytest.raises(SessionSuspended, match=f"waits for answers to {question.id}"):
+        with pytest.raises(SessionSuspended, match=f"is waiting for answers to {question.id}"):
             await runtime.run("Hello?", options, session_id="s")
         result = await runtime.resume("s", {question.id: "y"}, options)
         assert (result.text, ran) == ("Done.", ["a"])
@@ -137,7 +137,10 @@ async def test_a_prompt_may_deny_what_was_asked() -> None:
         check_history(result.messages)
         told = [message.content for message in result.messages if message.role == "tool"]
         assert told == [
-            "the call was not permitted: no answer came, and the user sent another message"
+            (
+                "the call was not permitted: "
+                "the user sent another message before the question was answered"
+            )
         ]
         assert asked(options)[-1].messages.last_content() == "Forget it."
 
@@ -147,7 +150,7 @@ async def test_nothing_to_resume_is_an_error() -> None:
         with pytest.raises(SessionUnknown):
             await runtime.resume("new", {}, agent("Done."))
         await runtime.run("Hi.", agent("Hello."), session_id="other")
-        with pytest.raises(SessionSuspended, match="it waits for no answers"):
+        with pytest.raises(SessionSuspended, match="it is not waiting for answers"):
             await runtime.resume("other", {}, agent("Done."))
         options = suspending()
         (question,) = (await suspended(runtime, options)).questions

@@ -158,7 +158,7 @@ def test_closed_question_leaves_the_queue() -> None:
         await scene.runtime.interrupt("cancelled")
         await scene.start("late")
         await trio.sleep(301)
-        assert results(scene.ended["late"])[0].endswith("no answer within 300 s")
+        assert results(scene.ended["late"])[0].endswith("no person answered within 300 s")
         await scene.start("open")
         assert scene.waiting() == [("open", "a")]
         assert (await scene.queue.get()).session_id == "open"
@@ -325,7 +325,9 @@ def test_text_question_takes_no_approval() -> None:
         scene.runs.start_soon(scene.run, "s", options)
         question = await scene.queue.get()
         assert (question.prompt, question.permission) == ("Which one?", False)
-        with pytest.raises(ConfigError, match=r"asks for no permission; pass the answer to answer"):
+        with pytest.raises(
+            ConfigError, match=r"does not ask for permission; answer it with answer"
+        ):
             scene.queue.approve(question.id, whitelist="always")
         scene.queue.answer(question.id, "The red one.")
         with pytest.raises(QuestionClosed):
@@ -363,9 +365,9 @@ def test_contradictory_entry_is_refused() -> None:
 async def test_queue_works_only_while_entered() -> None:
     async with open_runtime() as runtime:
         queue = ApprovalQueue(runtime)
-        with pytest.raises(RuntimeFailure, match="enter the queue first"):
+        with pytest.raises(RuntimeFailure, match="the queue is not entered"):
             await queue.get()
-        with pytest.raises(RuntimeFailure, match="enter the queue first"):
+        with pytest.raises(RuntimeFailure, match="the queue is not entered"):
             queue.approve("any")
         with queue, pytest.raises(RuntimeFailure, match="entered only once"):
             queue.__enter__()

@@ -127,7 +127,7 @@ class _Day:
         oldest, one = pending[0], pending[-1]
         match what:
             case "whitelist" | "approve" if not one.permission:
-                with pytest.raises(ConfigError, match="asks for no permission"):
+                with pytest.raises(ConfigError, match="does not ask for permission"):
                     self.queue.approve(one.id)
                 self.queue.answer(one.id, "in words")
             case "whitelist":

@@ -158,7 +158,7 @@ async def test_early_exit_cancels_and_commits(reads: int, autojump_clock: MockCl
 async def test_stream_is_entered_once_before_reading(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         events = runtime.stream("hi", scripted("Hello."))
-        with pytest.raises(RuntimeError, match="enter it first"):
+        with pytest.raises(RuntimeError, match="the stream is not entered"):
             await anext(events)
         with pytest.raises(RuntimeError, match="has not ended"):
             _ = events.result

@@ -210,7 +210,7 @@ async def test_queue_sizes_are_configurable() -> None:
             runtime.notify(str(number))
         assert [dropped(one) for one in kept] == [7, 5]
         go_on.set()
-    with pytest.raises(ConfigError, match="after_seq cannot be a runtime default"):
+    with pytest.raises(ConfigError, match="after_seq cannot be a default"):
         open_runtime(subscriptions=SubscriptionOptions(after_seq=1))
     with pytest.raises(ConfigError, match="capacity must be an int of at least 1"):
         async with open_runtime() as runtime:
@@ -220,7 +220,7 @@ async def test_queue_sizes_are_configurable() -> None:
 @pytest.mark.parametrize(
     ("arguments", "session_id", "message"),
     [
-        ((5,), None, "a handler must be an async function of the event; got 5"),
+        ((5,), None, "a handler must be an async function that takes an event; got 5"),
         (
             (trio.sleep, "tool.result"),
             None,
@@ -260,7 +260,7 @@ async def test_own_event_gets_id_and_time() -> None:
         with pytest.raises(ConfigError, match="not recorded; got an event with seq=3"):
             runtime.publish(Notification(EventScope("s", "", ""), "", 0.0, "text", seq=3))
         for wrong in ("text", no_event):
-            with pytest.raises(ConfigError, match="takes an event"):
+            with pytest.raises(ConfigError, match="expects an event"):
                 runtime.publish(cast("Event", wrong))
     assert observer.events == sent
     assert deployed.events == sent[:3]

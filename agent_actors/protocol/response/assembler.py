@@ -440,9 +440,9 @@ class Assembler:
                 settled = self._settle()
             self._parts.append(slot)
             slot.after_damage = self._damaged
-        elif self._damaged and not slot.after_damage:
+        elif self._damaged and (not slot.after_damage or _is_misplaced(delta, slot)):
             # The fragment continues a call that was open, or considered complete, when something
-            # was lost.
+            # was lost. Or it has the index of another call, whose first fragment may be lost.
             slot.damaged = True
         name_before = slot.name
         piece = slot.add(delta)
@@ -547,6 +547,10 @@ def _has_arguments(slot: Slot) -> bool:
     """
     parsed = parse_arguments(slot.arguments)
     return all(isinstance(item, GoodArguments) and bool(item.input) for item in parsed)
+
+
+def _is_misplaced(fragment: ToolCallDelta, slot: Slot) -> bool:
+    return not fragment.id and fragment.index is not None and fragment.index != slot.indexed
 
 
 def _fault_of(slot: Slot, parsed: ParsedArguments, cut: str) -> str:

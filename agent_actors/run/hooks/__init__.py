@@ -1,1 +1,1 @@
-"""Hooks of one run: the chain, its phases and the validation of decisions."""
+"""The hooks of one run: calls to the hook chain, its phases and the validation of results."""

@@ -1,11 +1,11 @@
 """The `call_next` function of a hook that wraps a step.
 
 `CallNext` keeps the outcome of each call of the step, and decides when the step may be called. Only
-one task at a time may make a model call. All attempts show their deltas to the same reader, and
-with two attempts at once it would be unknown which text is void. Consecutive model calls are
-allowed: a later call voids the text of the earlier one. After the hook has ended, its remaining
-tasks may not make a model call, because the run has continued. Tool handlers show nothing while
-they run, and may run concurrently.
+one task at a time may make a model call: all attempts show their deltas to the same reader, and
+with two concurrent attempts, it would be unclear which text to discard. Consecutive model calls are
+allowed: the text of the earlier call is then discarded. After the hook has ended, its remaining
+tasks may not make a model call, because the run has continued. Tool handlers do not stream output,
+so they may run concurrently.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,12 +21,13 @@ T = TypeVar("T")
 
 
 class CallNext(Generic[A, T]):
-    """The wrapped step of one call of a hook.
+    """The step that one call of a hook wraps.
 
     Args:
         hook: The hook that wraps the step.
-        step: Carries out the step.
-        clock: The deadline of the hook, which is paused during the step; None: the step counts.
+        step: Executes the step.
+        clock: The deadline of the hook, which is paused during the step; None: the time of the step
+            counts against the hook's deadline.
     """
 
     def __init__(
@@ -45,14 +46,14 @@ class CallNext(Generic[A, T]):
         self._refusals: list[BaseException] = []
 
     async def __call__(self, argument: A) -> T:
-        """Carry out the step.
+        """Execute the step.
 
         Raises:
-            HookError: The step is a model call, and another one is in progress or the hook has
-                ended.
-            BaseException: The error of the step.
+            HookError: The step is a model call, and either another model call is in progress or the
+                hook has ended.
+            BaseException: The step raised this error.
 
-        Cancellation: that of the step.
+        Cancellation: see the wrapped step.
         """
         if self._one_by_one and (self._under_way or self._ended):
             raise self._refusal()
@@ -73,32 +74,33 @@ class CallNext(Generic[A, T]):
 
     def raised(self, error: BaseException) -> bool:
         """Return whether the step raised this error."""
-        return any(error is one for one in self._outcomes)
+        return any(error is outcome for outcome in self._outcomes)
 
-    def gave(self, found: object) -> bool:
-        """Return whether this is the outcome of the last call of the step."""
-        return bool(self._outcomes) and found is self._outcomes[-1]
+    def gave(self, result: object) -> bool:
+        """Return whether this object is the outcome of the last call of the step."""
+        return bool(self._outcomes) and result is self._outcomes[-1]
 
     def refusal_in(self, error: BaseException) -> BaseException | None:
-        """Return the refusal in an exception group; None if it contains none.
+        """Return the refused call's error from an exception group; None if the group contains none.
 
-        For example, a nursery of the hook raises a group.
+        A group is raised, for example, if the hook used a nursery.
         """
         if not isinstance(error, BaseExceptionGroup):
             return None
         group = cast("BaseExceptionGroup[BaseException]", error)
-        refused = group.subgroup(lambda one: any(one is mine for mine in self._refusals))
+        refused = group.subgroup(lambda member: any(member is own for own in self._refusals))
         return None if refused is None else self._refusals[0]
 
     def end(self) -> None:
-        """Note that the hook has ended."""
+        """Mark the hook as ended."""
         self._ended = True
 
     def _refusal(self) -> HookError:
         why = (
-            "called call_next when it had ended"
+            "the hook called call_next after it had ended"
             if self._ended
-            else "called call_next while a call of it was under way; make one after the other"
+            else "the hook called call_next while another call of it was in progress; "
+            "make one call after the other"
         )
         refusal = HookError(why, hook=self._hook.name, phase=self._hook.phase)
         self._refusals.append(refusal)

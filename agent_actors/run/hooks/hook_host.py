@@ -1,4 +1,4 @@
-"""The run that calls hooks, as the hooks see it."""
+"""The interface between hooks and the run that calls them."""
 
 from typing import Protocol
 
@@ -10,31 +10,31 @@ from agent_actors.sessions.records import recordable
 
 
 class HookHost(Protocol):
-    """The run that calls hooks, as the hooks see it."""
+    """The interface between hooks and the run that calls them."""
 
     def snapshot(self) -> RunInfo:
         """Return the current state of the run."""
         ...
 
     def note(self, builder: EventBuilder) -> None:
-        """Record an action of a hook with the next commit."""
+        """Record a hook's action with the next commit."""
         ...
 
     def record(self, builder: EventBuilder, call_id: str | None) -> None:
-        """Record an event of a hook, with the result of a call or with the next commit."""
+        """Record a hook's event, with the result of a call or with the next commit."""
         ...
 
 
 @attrs.define(eq=False)
 class NoRun:
-    """Replaces the run when hooks are called outside of a run.
+    """A substitute for the run when hooks are called outside of a run.
 
     Args:
         info: The state that hooks see.
 
     Attributes:
         accepts_records: True if hooks may record events.
-        builders: The recorded events; the caller commits or drops them.
+        builders: The recorded events, which the caller commits or drops.
     """
 
     _info: RunInfo
@@ -42,15 +42,15 @@ class NoRun:
     builders: list[EventBuilder] = attrs.field(factory=list[EventBuilder], init=False)
 
     def snapshot(self) -> RunInfo:
-        """Return the fixed state."""
+        """Return the state that was passed in."""
         return self._info
 
     def note(self, builder: EventBuilder) -> None:
-        """Keep an action of a hook."""
+        """Keep a hook's action."""
         self.builders.append(builder)
 
     def record(self, builder: EventBuilder, call_id: str | None) -> None:
-        """Keep an event of a hook.
+        """Keep a hook's event.
 
         Raises:
             RuntimeError: Events cannot be recorded here.

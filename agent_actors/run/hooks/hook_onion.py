@@ -1,7 +1,7 @@
-"""Calls the hooks of one run in order, bounds their time, and records their actions.
+"""Calls the hooks of one run in order, applies their time limits, and records their actions.
 
-The first registered hook is the outermost. `run_hooks.py` and the driver define the effect of a
-decision on the run.
+The hook that was registered first is the outermost. `run_hooks.py` and the driver define how a
+decision affects the run.
 """
 
 import logging
@@ -49,13 +49,13 @@ from agent_actors.tools.protocol import as_tool
 
 _LOG: Final = logging.getLogger(__name__)
 
-# Seconds that one call of a hook may take.
+# Time limit, in seconds, for one call of a hook.
 HOOK_TIMEOUT: Final = 60.0
 
-# Threads that convert results must not wait for the threads of tools.
+# Threads that convert results must not wait for tool threads.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
-# The recorded action for a rewrite that has no effect in the phase of the hook.
+# The action to record for a rewrite that has no effect in the hook's phase.
 _IGNORED: Final = {
     "modified_input": "ignored",
     "modified_prompt": "ignored",
@@ -63,7 +63,8 @@ _IGNORED: Final = {
     "modified_messages": "ignored_override_messages",
 }
 
-# The `before_tool` hooks that are deciding around the current code.
+# The `before_tool` hooks that are executing the current code, directly or in a run that they
+# started.
 _deciding: Final[ContextVar[tuple[tuple["HookOnion", BoundHook], ...]]] = ContextVar(
     "agent_actors_deciding", default=()
 )
@@ -93,9 +94,9 @@ class _Context:
     def register_tool(self, tool: object) -> None:
         added = as_tool(tool)
         if not self.open:
-            raise ConfigError(f"tool {added.name!r}: tools are registered in before_agent only")
+            raise ConfigError(f"tool {added.name!r}: tools can be registered only in before_agent")
         if added.name in self.tools:
-            raise ConfigError(f"tool {added.name!r}: the name is taken in this run")
+            raise ConfigError(f"tool {added.name!r}: this run already has a tool with this name")
         self.tools[added.name] = added
 
 
@@ -103,14 +104,15 @@ class HookOnion:
     """The hooks of one run.
 
     Args:
-        chain: The hooks at the start of the run; later changes of the agent have no effect.
+        chain: The hooks at the start of the run; later changes to the agent have no effect.
         run: The run.
         tools: The agent's tools, by name.
-        timeout: Seconds that one call of a hook without its own deadline may take.
+        timeout: Time limit, in seconds, for one call of a hook without its own deadline.
         take_interrupt: Called with an error that a hook raised.
 
     Attributes:
-        stopped: The phase and the refusal of the hook that stopped the run; None if no hook did.
+        stopped: The phase and the refusal of the hook that stopped the run; None if no hook stopped
+            it.
     """
 
     def __init__(
@@ -129,16 +131,17 @@ class HookOnion:
         self.stopped: tuple[Phase, Denial] | None = None
 
     def takes_part(self, *phases: Phase) -> bool:
-        """Return whether any hook takes part in one of these phases."""
+        """Return whether any hook is registered for one of these phases."""
         return any(self._chain.row(phase) for phase in phases)
 
     async def decide(self, event: E) -> tuple[E, Denial | None]:
-        """Ask the hooks of a phase, in order.
+        """Ask the hooks of a phase for decisions, in order.
 
-        Each hook sees the rewrites of the hooks before it. The first refusal ends the phase.
+        Each hook sees the rewrites of earlier hooks. The first refusal ends the phase.
 
         Raises:
-            HookError: A hook raised, overran its deadline, or did not return a decision.
+            HookError: A hook raised an exception, exceeded its deadline, or did not return a
+                decision.
         """
         if event.phase is not Phase.BEFORE_AGENT:
             return await self._each(event)
@@ -153,12 +156,13 @@ class HookOnion:
     ) -> ToolUseBlock | Denial:
         """Ask `before_tool` hooks about a call.
 
-        First, the hooks are asked in order and may rewrite the arguments. Then each hook that saw
-        other arguments than the final ones is asked again, and may only refuse. Therefore every
-        hook has seen the arguments that the call runs with.
+        First, the hooks are asked in order and may rewrite the arguments. Then each hook that did
+        not see the final arguments is asked again, but may only refuse the call. Every hook has
+        therefore seen the arguments that the tool receives.
 
         Raises:
-            HookError: As for `decide`; or a hook wrote arguments that do not fit the tool.
+            HookError: See `decide`; or a hook rewrote the arguments so that they do not match the
+                tool's schema.
         """
         row = self._chain.row_for(Phase.BEFORE_TOOL, call.name)
         event = self._about(call, messages)
@@ -180,10 +184,10 @@ class HookOnion:
         return attrs.evolve(call, input=event.tool_input)
 
     async def recheck(self, call: ToolUseBlock, messages: Messages) -> Denial | None:
-        """Ask `before_tool` hooks about arguments that they did not write; they may only refuse.
+        """Ask `before_tool` hooks about rewritten arguments; they may only refuse the call.
 
         Raises:
-            HookError: As for `decide`.
+            HookError: See `decide`.
         """
         event = attrs.evolve(self._about(call, messages), recheck=True)
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, call.name):
@@ -195,17 +199,16 @@ class HookOnion:
     async def evaluate_nested(
         self, event: PreToolUseEvent
     ) -> tuple[Denial | None, list[EventBuilder]]:
-        """Ask `before_tool` hooks about a call of a nested run.
+        """Ask `before_tool` hooks about a call that a nested run makes.
 
         Only a refusal has an effect, and it applies to the nested run. Nothing is recorded in this
-        run. A hook that is deciding at the moment is not asked about the calls of a run that it
-        started.
+        run. A hook that is currently deciding is not asked about calls in a run that it started.
 
         Returns:
-            The refusal, if there is one, and the records for the nested run.
+            The refusal, or None, and the records for the nested run.
 
         Raises:
-            HookError: As for `decide`.
+            HookError: See `decide`.
         """
         drafts: list[EventBuilder] = []
         for hook in self._chain.row_for(Phase.BEFORE_TOOL, event.tool_name):
@@ -221,7 +224,7 @@ class HookOnion:
                 return Denial(hook.name, decision.reason, decision.stop), drafts
             for field, action in _IGNORED.items():
                 if getattr(decision, field) is not None:
-                    why = decision.reason or f"{field} does not count in a run below"
+                    why = decision.reason or f"{field} has no effect on a nested run"
                     drafts.append(_draft(hook, action, started, why))
         return None, drafts
 
@@ -231,11 +234,11 @@ class HookOnion:
         """Show a call's result to `after_tool` hooks, which may replace its content for the model.
 
         Raises:
-            HookError: As for `decide`.
+            HookError: See `decide`.
         """
         if not self._chain.row(Phase.AFTER_TOOL):
             return output
-        # A change that a hook makes in place has no effect.
+        # Changes that a hook makes in place have no effect.
         shown = await _off_loop(output, partial(copy_json, output.content))
         event, _ = await self.decide(
             PostToolUseEvent(
@@ -254,30 +257,30 @@ class HookOnion:
         return attrs.evolve(output, content=event.tool_result)
 
     async def modify_request(self, request: ModelRequest) -> ModelRequest:
-        """Pass a request through the `modify_request` hooks, in order.
+        """Pass a request through the `modify_request` hooks, in order, and return the result.
 
         Raises:
-            HookError: As for `decide`.
+            HookError: See `decide`.
         """
         for hook in self._chain.row(Phase.MODIFY_REQUEST):
             started = trio.current_time()
-            found = await self._call(hook, request, self._context)
-            if found is None or found is request:
+            result = await self._call(hook, request, self._context)
+            if result is None or result is request:
                 continue
-            if not isinstance(found, ModelRequest):
-                raise _wrong(hook, found, "a ModelRequest")
+            if not isinstance(result, ModelRequest):
+                raise _wrong(hook, result, "a ModelRequest")
             self._record(hook, "replace", started)
-            request = found
+            request = result
         return request
 
     async def wrap_model_call(self, request: ModelRequest, step: ModelCall) -> ModelCompleted:
-        """Make a model call inside the hooks that wrap it, the first registered hook outermost.
+        """Make a model call inside the hooks that wrap it; the first registered hook is outermost.
 
-        The timeout bounds the own time of a hook. Time that passes inside `call_next` counts only
-        against a deadline of the hook's own.
+        The agent's timeout only limits the time that a hook itself takes. Time spent inside
+        `call_next` counts only if the hook has its own deadline.
 
         Raises:
-            HookError: As for `decide`. Errors of the call itself pass through if the hooks let
+            HookError: See `decide`. Errors from the call itself propagate unless a hook catches
                 them.
         """
         for hook in reversed(self._chain.row(Phase.WRAP_MODEL_CALL)):
@@ -285,10 +288,10 @@ class HookOnion:
         return await step(request)
 
     async def wrap_tool_call(self, call: ToolUseBlock, step: ToolCall) -> ToolOutput:
-        """Call a tool's handler inside the hooks that wrap the call; timeouts as for model calls.
+        """Call a tool's handler inside the hooks that wrap it, with timeouts as for model calls.
 
         Raises:
-            HookError: As for `decide`. Errors of the handler pass through if the hooks let them.
+            HookError: See `decide`. Errors from the handler propagate unless a hook catches them.
         """
         for hook in reversed(self._chain.row_for(Phase.WRAP_TOOL_CALL, call.name)):
             step = partial(self._wrapped, hook, step, ToolOutput)
@@ -322,7 +325,9 @@ class HookOnion:
         rewritten = _rewritten(hook, event, decision)
         for field, action in _IGNORED.items():
             if getattr(decision, field) is not None and field != event.takes:
-                self._record(hook, action, started, decision.reason or f"{field} does not count")
+                self._record(
+                    hook, action, started, decision.reason or f"{field} has no effect in this phase"
+                )
         if rewritten is not event:
             self._record(hook, "replace", started, decision.reason)
         return rewritten, None
@@ -332,16 +337,16 @@ class HookOnion:
         if isinstance(event, PreToolUseEvent | PostToolUseEvent) and not _is_nested(event):
             context = attrs.evolve(context, call_id=event.tool_use_id)
         if hook.phase is not Phase.BEFORE_TOOL:
-            found = await self._call(hook, event, context)
+            result = await self._call(hook, event, context)
         else:
             around = _deciding.set((*_deciding.get(), (self, hook)))
             try:
-                found = await self._call(hook, event, context)
+                result = await self._call(hook, event, context)
             finally:
                 _deciding.reset(around)
-        if found is not None and not isinstance(found, HookDecision):
-            raise _wrong(hook, found, "a HookDecision")
-        return found
+        if result is not None and not isinstance(result, HookDecision):
+            raise _wrong(hook, result, "a HookDecision")
+        return result
 
     async def _call(self, hook: BoundHook, *arguments: object) -> object:
         timeout = self._timeout if hook.deadline is None else hook.deadline
@@ -355,7 +360,7 @@ class HookOnion:
                 raise
             raise self._raised(hook, error) from error  # noqa: ASYNC104
         assert scope.cancelled_caught
-        raise _too_late(hook, f"did not decide within {timeout:g} s")
+        raise _too_late(hook, f"the hook did not decide within {timeout:g} s")
 
     async def _wrapped(
         self,
@@ -368,36 +373,36 @@ class HookOnion:
         if isinstance(argument, ToolUseBlock):
             context = attrs.evolve(context, call_id=argument.id)
         scope = trio.CancelScope()
-        # The agent's timeout bounds the hook's own time. A hook with its own deadline has chosen a
-        # deadline for the step, too.
+        # The agent's timeout only limits the time that the hook itself takes. A hook's own deadline
+        # also includes the step.
         clock = PausableDeadline(scope) if hook.deadline is None else None
         call_next = CallNext(hook, partial(_asked, hook, step, type(argument)), clock)
         started = trio.current_time()
         timeout = self._timeout if hook.deadline is None else hook.deadline
-        found: object = None
+        result: object = None
         try:
             with scope:
                 scope.deadline = started + timeout
-                found = await await_unprotected(hook.call, argument, call_next, context)
+                result = await await_unprotected(hook.call, argument, call_next, context)
         except HookError:
             raise
         except BaseException as error:
             if is_cancellation(error):
                 raise
             if call_next.raised(error):
-                raise  # the error of the step, which the hook let pass
+                raise  # the step raised this error, and the hook did not catch it
             raise call_next.refusal_in(error) or self._raised(hook, error) from error  # noqa: ASYNC104
         finally:
             call_next.end()
         if scope.cancelled_caught:
-            raise _too_late(hook, f"did not finish within {timeout:g} s")
-        if not isinstance(found, kind):
-            raise _wrong(hook, found, f"a {kind.__name__}")
-        replaced = not call_next.gave(found)
+            raise _too_late(hook, f"the hook did not finish within {timeout:g} s")
+        if not isinstance(result, kind):
+            raise _wrong(hook, result, f"a {kind.__name__}")
+        replaced = not call_next.gave(result)
         if replaced:
             self._record(hook, "replace", started)
-        sound = partial(_sound, hook, found, replaced=replaced)
-        return await _off_loop(found, sound) if isinstance(found, ToolOutput) else sound()
+        sound = partial(_sound, hook, result, replaced=replaced)
+        return await _off_loop(result, sound) if isinstance(result, ToolOutput) else sound()
 
     def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
         run = self._context.run
@@ -415,29 +420,33 @@ class HookOnion:
             call_unprotected(tool.check, event.tool_input)
         except ToolArgumentsError as error:
             raise HookError(
-                f"wrote arguments that do not fit: {error}", hook=hook.name, phase=hook.phase
+                f"the hook rewrote the arguments so that they are not valid for the tool: {error}",
+                hook=hook.name,
+                phase=hook.phase,
             ) from error
         except KeyboardInterrupt as error:
             raise self._raised(hook, error) from error
 
     def _raised(self, hook: BoundHook, error: BaseException) -> BaseException:
-        # This includes errors that are not an `Exception`, such as SystemExit: the error fails this
-        # run only.
+        # This includes errors that are not an `Exception`, such as SystemExit, so that they only
+        # fail this run.
         rest = self._take_interrupt(error)
         if rest is None:
-            return HookError("was interrupted by Ctrl-C", hook=hook.name, phase=hook.phase)
+            return HookError("the hook was interrupted by Ctrl-C", hook=hook.name, phase=hook.phase)
         exit_request = find_exit_request(rest)
         if exit_request is not None:
             return exit_request
-        _LOG.warning("hook %s raised in %s", hook.name, hook.phase, exc_info=rest)
-        return HookError(f"raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase)
+        _LOG.warning("hook %s in %s raised an exception", hook.name, hook.phase, exc_info=rest)
+        return HookError(
+            f"the hook raised {type(rest).__name__}: {rest}", hook=hook.name, phase=hook.phase
+        )
 
     def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
         self._context.host.note(_draft(hook, action, started, reason))
 
 
 def _too_late(hook: BoundHook, reason: str) -> HookError:
-    _LOG.warning("hook %s %s in %s", hook.name, reason, hook.phase)
+    _LOG.warning("hook %s in %s: %s", hook.name, hook.phase, reason)
     return HookError(reason, hook=hook.name, phase=hook.phase)
 
 
@@ -454,7 +463,7 @@ def _draft(hook: BoundHook, action: str, started: float, reason: str) -> EventBu
 
 
 def _is_nested(event: PhaseEvent) -> bool:
-    # The call belongs to a nested run, which also keeps the records.
+    # The call belongs to a nested run, which also keeps its records.
     return isinstance(event, PreToolUseEvent) and event.nested
 
 
@@ -468,11 +477,12 @@ def _rewritten(hook: BoundHook, event: E, decision: HookDecision) -> E:
 def _asked(
     hook: BoundHook, step: Callable[[A], Awaitable[T]], kind: type[A], argument: A
 ) -> Awaitable[T]:
-    """Call the wrapped step, if the hook passed an argument of the right type."""
-    found = cast(object, argument)
-    if not isinstance(found, kind):
+    """Call the wrapped step if the hook passed an argument of the right type."""
+    value = cast(object, argument)
+    if not isinstance(value, kind):
         raise HookError(
-            f"called the next step with {type(found).__name__}; expected {kind.__name__}",
+            f"the hook called call_next with a value of type {type(value).__name__}; "
+            f"expected {kind.__name__}",
             hook=hook.name,
             phase=hook.phase,
         )
@@ -480,28 +490,28 @@ def _asked(
 
 
 async def _off_loop(output: ToolOutput, work: Callable[[], T]) -> T:
-    """Call a function that copies or converts an output; in a thread if the output is large."""
+    """Call a function that copies or converts an output, in a thread if the output is large."""
     if converts_fast(output):
         return work()
     return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
 
 
-def _sound(hook: BoundHook, found: T, *, replaced: bool) -> T:
-    """Return a hook's result if it can be sent and stored; a tool result is copied."""
-    what = "JSON"
+def _sound(hook: BoundHook, result: T, *, replaced: bool) -> T:
+    """Return a hook's result if it can be sent and stored; tool results are copied."""
+    what = "JSON value"
     try:
-        if isinstance(found, ToolOutput):
-            # A tool result that was changed in place is still the same object.
-            plain = not replaced and isinstance(found.content, str) and found.data is None
-            return found if plain else cast(T, to_output(found))
-        if replaced and isinstance(found, ModelCompleted):
-            what = "answer"
-            return cast(T, validate_response(found))
+        if isinstance(result, ToolOutput):
+            # Copy even the same object, since the hook may have changed it in place.
+            plain = not replaced and isinstance(result.content, str) and result.data is None
+            return result if plain else cast(T, to_output(result))
+        if replaced and isinstance(result, ModelCompleted):
+            what = "response"
+            return cast(T, validate_response(result))
     except TypeError as error:
         raise HookError(
-            f"returned an invalid {what}: {error}", hook=hook.name, phase=hook.phase
+            f"the hook returned an invalid {what}: {error}", hook=hook.name, phase=hook.phase
         ) from error
-    return found
+    return result
 
 
 def _same(one: JsonObject, other: JsonObject) -> bool:
@@ -509,13 +519,14 @@ def _same(one: JsonObject, other: JsonObject) -> bool:
 
 
 def _own_copy(event: PreToolUseEvent) -> PreToolUseEvent:
-    # A change that a hook makes in place affects only its own copy.
+    # Changes that a hook makes in place only affect its own copy.
     return attrs.evolve(event, tool_input=copy_object(event.tool_input))
 
 
-def _wrong(hook: BoundHook, found: object, expected: str) -> HookError:
+def _wrong(hook: BoundHook, result: object, expected: str) -> HookError:
     return HookError(
-        f"returned {type(found).__name__}; expected {expected}, or None to proceed",
+        f"the hook returned a value of type {type(result).__name__}; "
+        f"expected {expected}, or None to proceed",
         hook=hook.name,
         phase=hook.phase,
     )

@@ -1,7 +1,7 @@
 """Validates a model response that a hook returns, before the run uses it.
 
-Hooks are users' code that no type checker may have seen. An invalid response is refused where the
-hook returns it. Therefore the error names the hook, and not a later reader of the response.
+Hooks are user code, which may not have been type-checked. An invalid response is rejected when the
+hook returns it, so that the error names the hook and not some later user of the response.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ _BLOCKS: Final[tuple[object, ...]] = get_args(AssistantBlock)
 
 
 def validate_response(answer: ModelCompleted) -> ModelCompleted:
-    """Return the response if it can be stored, counted and shown.
+    """Return the response if it can be recorded, counted and shown.
 
     Raises:
-        TypeError: The response is not valid; the message says why.
+        TypeError: The response is not valid. The message contains the reason.
     """
     found = cast("dict[str, object]", attrs.asdict(answer, recurse=False))
     blocks = found["blocks"]
@@ -36,7 +36,7 @@ def validate_response(answer: ModelCompleted) -> ModelCompleted:
         raise TypeError(f"usage must be a Usage; got {type(usage).__name__}")
     for name, count in _counts(usage):
         if type(count) is not int or count < 0:
-            raise TypeError(f"usage.{name} must be a number of tokens; got {count!r:.80}")
+            raise TypeError(f"usage.{name} must be an int of at least 0; got {count!r:.80}")
     if found["finish_reason"] not in get_args(FinishReason):
         raise TypeError(
             f"finish_reason must be one of {', '.join(get_args(FinishReason))}; got "
@@ -51,7 +51,7 @@ def validate_response(answer: ModelCompleted) -> ModelCompleted:
         ("damaged_lines", int),
     ):
         if not isinstance(found[name], kinds):
-            raise TypeError(f"{name} cannot be {type(found[name]).__name__}")
+            raise TypeError(f"{name} has the wrong type {type(found[name]).__name__}")
     to_json(answer)
     if isinstance(blocks, tuple):
         return answer
@@ -62,7 +62,7 @@ def _check(blocks: tuple[object, ...]) -> None:
     for index, block in enumerate(blocks):
         if type(block) not in _BLOCKS:
             raise TypeError(
-                f"blocks[{index}] is not a block of a response, but a {type(block).__name__}"
+                f"blocks[{index}] must be a block of a response; got {type(block).__name__}"
             )
         # Check this first: `to_json` names the position of a value that is not JSON.
         to_json(block)

@@ -1,7 +1,7 @@
-"""The hooks of one run at their places in the run, and the effect of a refusal there.
+"""Calls the hooks at the right points of one run, and defines the effect of a refusal.
 
-Most methods fire one phase. A refusal is returned as a `HookBlock`, and the driver then ends the
-run. A run whose agent has no hooks has no `RunHooks`.
+Most methods fire one phase. They return a refusal as a `HookBlock`, and the driver then ends the
+run. If an agent has no hooks, its runs have no `RunHooks`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=PhaseEvent)
 
-# Seconds for all `after_agent` hooks of a run together; no cancel interrupts them.
+# Time limit, in seconds, for all `after_agent` hooks of a run together; they cannot be cancelled.
 AFTER_AGENT_TIMEOUT: Final = 10.0
 
 
@@ -57,9 +57,9 @@ class HookBlock:
     Attributes:
         phase: The phase of the hook.
         hook: The name of the hook.
-        reason: The hook's reason.
-        usage: The usage of a response that is discarded; None if there was none.
-        budget: The limit that ended the run because the hook repeated a model call; empty if none.
+        reason: The reason that the hook gave.
+        usage: The usage of a discarded response; None if no response was discarded.
+        budget: The limit that was reached when the hook repeated a model call; empty if none.
     """
 
     phase: str
@@ -88,7 +88,7 @@ class RunBlocked(Exception):
 
 
 class RunHooks:
-    """The hooks of one run, at their places in the run.
+    """Calls the hooks at the right points of one run.
 
     Args:
         chain: The hooks.
@@ -99,7 +99,7 @@ class RunHooks:
     Attributes:
         onion: Calls the hooks in order.
         chain: The hooks.
-        timeout: Seconds that one call of a hook without its own deadline may take.
+        timeout: Time limit, in seconds, for one call of a hook without its own deadline.
         tools: The agent's tools and the tools that hooks registered, by name.
     """
 
@@ -127,7 +127,7 @@ class RunHooks:
     async def admit(
         self, call: ToolUseBlock, tool: "Tool", messages: Messages
     ) -> ToolUseBlock | ToolOutput:
-        """Return the call to run, as hooks rewrote it, or the result that the model gets instead.
+        """Return the call to execute, as rewritten by hooks, or a result for the model instead.
 
         Raises:
             HookError: A hook failed.
@@ -144,24 +144,24 @@ class RunHooks:
 
     @property
     def blocked(self) -> HookBlock | None:
-        """The reason why a hook of a tool call ended the run; None if no hook did."""
+        """The reason why a hook for a tool call ended the run; None if no hook ended it."""
         if self.onion.stopped is None:
             return None
         phase, refusal = self.onion.stopped
         return _blocked(phase, refusal)
 
     async def start_session(self, source: str) -> HookBlock | None:
-        """Fire `session_start`: this run opens the session in this runtime.
+        """Fire `session_start`, because this run opens the session in this runtime.
 
         Raises:
-            HookError: A hook failed; this applies to every method of the class.
+            HookError: A hook failed. All other methods of this class may raise it too.
         """
         return (await self._decide(self._event(SessionStartEvent, source=source)))[1]
 
     async def begin(self, user_input: UserInput, messages: Messages) -> UserInput | HookBlock:
         """Fire `user_prompt_submit` and `before_agent`; return the prompt to send and store.
 
-        A run that continues without input fires `before_agent` only.
+        A run that continues without input only fires `before_agent`.
         """
         if user_input.text or user_input.blocks:
             submitted = await self.submit(user_input, messages)
@@ -174,7 +174,7 @@ class RunHooks:
         return user_input if blocked is None else blocked
 
     async def submit(self, user_input: UserInput, messages: Messages) -> UserInput | HookBlock:
-        """Fire `user_prompt_submit`, for the prompt of the run or for steering input."""
+        """Fire `user_prompt_submit` for the prompt of the run or for steering input."""
         submitted, blocked = await self._decide(
             self._event(UserPromptSubmitEvent, prompt=user_input.text, messages=messages)
         )
@@ -189,7 +189,7 @@ class RunHooks:
     async def call_model(
         self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[ModelCompleted]]
     ) -> ModelCompleted | HookBlock:
-        """Make one model call, with all its hooks."""
+        """Make one model call inside all of its hooks."""
         onion = self.onion
         request = await onion.modify_request(request)
         if onion.takes_part(Phase.BEFORE_MODEL):
@@ -217,7 +217,7 @@ class RunHooks:
     async def start_subagent(
         self, agent_name: str, prompt: str, session_id: str, call_id: str
     ) -> HookBlock | None:
-        """Fire `subagent_start`: a tool of this run starts a nested run."""
+        """Fire `subagent_start`, because a tool of this run starts a nested run."""
         event = self._event(
             SubagentStartEvent,
             agent_name=agent_name,
@@ -230,7 +230,7 @@ class RunHooks:
     async def stop_subagent(
         self, agent_name: str, session_id: str, call_id: str, stop_reason: str, text: str
     ) -> None:
-        """Fire `subagent_stop`: the nested run has ended."""
+        """Fire `subagent_stop`, because the nested run has ended."""
         await self._decide(
             self._event(
                 SubagentStopEvent,
@@ -243,16 +243,17 @@ class RunHooks:
         )
 
     async def stop(self, text: str, stop_reason: str) -> None:
-        """Fire `stop`: the model has given its last response."""
+        """Fire `stop`, because the model has given its last response."""
         await self._decide(self._event(StopEvent, text=text, stop_reason=stop_reason))
 
     async def end(self, text: str, stop_reason: str, failure: Exception | None) -> Exception | None:
-        """Fire `after_agent` once, if the run began.
+        """Fire `after_agent`, but only once and only if the run began.
 
         Returns:
-            The failure of the run: its own failure, or else the failure of a hook.
+            The error of the run itself, otherwise the error that a hook raised; None if there is
+            none.
 
-        Cancellation: shielded, and bounded by `AFTER_AGENT_TIMEOUT`.
+        Cancellation: shielded; `AFTER_AGENT_TIMEOUT` limits the time.
         """
         if not self._began:
             return failure
@@ -263,14 +264,14 @@ class RunHooks:
                 await self.onion.decide(event)
             if limit.cancelled_caught:
                 raise HookError(
-                    f"the hooks did not end within {AFTER_AGENT_TIMEOUT:g} s",
+                    f"the hooks did not finish within {AFTER_AGENT_TIMEOUT:g} s",
                     hook="<all>",
                     phase=Phase.AFTER_AGENT,
                 )
         except AgentError as error:
             if failure is None:
                 return error
-            failure.add_note(f"and then: {error}")
+            failure.add_note(f"and an after_agent hook failed: {error}")
         return failure
 
     async def _before_model(self, request: ModelRequest) -> ModelRequest | HookBlock:
@@ -285,7 +286,7 @@ class RunHooks:
             return blocked
         if event is asked:
             return request
-        # The event accepts a conversation only.
+        # The event only accepts a conversation.
         return attrs.evolve(request, messages=messages_rewritten(request.messages, event.messages))
 
     async def _decide(self, event: E) -> tuple[E, HookBlock | None]:
@@ -300,7 +301,7 @@ class RunHooks:
 
 
 def refused(refusal: Denial) -> ToolOutput:
-    """Return the result that the model gets for a call that a hook refused."""
+    """Return the result to send to the model for a call that a hook refused."""
     reason = refusal.reason or "no reason was given"
     return ToolOutput(f"the call was refused: {reason}", is_error=True)
 
@@ -310,7 +311,7 @@ def _blocked(phase: Phase, refusal: Denial) -> HookBlock:
 
 
 def _reworded(user_input: UserInput, text: str) -> UserInput:
-    """Replace the text of an input; images and files follow the text."""
+    """Return an input with its text replaced; images and files follow the text."""
     if not user_input.blocks:
         return UserInput(text)
     others = tuple(block for block in user_input.blocks if not isinstance(block, TextBlock))
@@ -318,7 +319,7 @@ def _reworded(user_input: UserInput, text: str) -> UserInput:
 
 
 def _reported_again(answer: ModelCompleted, text: str) -> ModelCompleted:
-    """Return the response with another text, at the position of its first text."""
+    """Return the response with its text replaced, at the position of its first text block."""
     blocks: list[AssistantBlock] = []
     changed = False
     for block in answer.blocks:

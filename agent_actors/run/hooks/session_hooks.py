@@ -1,9 +1,9 @@
-"""Fires `session_start` and `session_end`, once per opening and closing of a session in a runtime.
+"""Fires `session_start` and `session_end` each time a session is opened or closed in a runtime.
 
-A session is open from its first run in this runtime until it leaves the memory: it is evicted,
-deleted, or closed with the runtime. Hooks belong to agents, and several agents may use a session.
-The first agent with such hooks opens the session here. The hooks of the same agent also get the
-end. For sessions without such hooks, nothing is kept here.
+A session is open from its first run in this runtime until it is removed from memory, because it is
+evicted or deleted or because the runtime closes. Hooks belong to agents, and several agents may use
+a session. The first agent with such hooks opens the session here, and the `session_end` hooks of
+the same agent are called later. For sessions without such hooks, nothing is kept here.
 """
 
 from collections.abc import Callable
@@ -25,10 +25,10 @@ from agent_actors.run.hooks.hook_host import NoRun
 from agent_actors.run.hooks.hook_onion import HookOnion
 from agent_actors.run.hooks.run_hooks import HookBlock, RunHooks
 
-# Seconds for all `session_end` hooks of one session together.
+# Time limit, in seconds, for all `session_end` hooks of one session together.
 SESSION_END_TIMEOUT: Final = 10.0
 
-# The `SessionHooks` whose `session_end` hooks run the current code.
+# The `SessionHooks` whose `session_end` hooks are executing the current code.
 _around: Final[ContextVar["SessionHooks | None"]] = ContextVar("session_hooks", default=None)
 
 _EDGES: Final = (Phase.SESSION_START, Phase.SESSION_END)
@@ -48,7 +48,7 @@ class SessionHooks:
         self.owner: ActorLoop = ActorLoop("session_hooks")
         self._wall_clock = wall_clock
         self._open: dict[str, tuple[HookChain, float]] = {}
-        # One event for each task that fires hooks; set when the task has ended.
+        # One event for each task that fires hooks, set when the task has ended.
         self._firing: set[trio.Event] = set()
 
     @property
@@ -57,13 +57,13 @@ class SessionHooks:
         return _around.get() is self
 
     async def begin(self, session: OpenSession, hooks: RunHooks) -> HookBlock | None:
-        """Fire `session_start`, unless the session is open here or the agent has no such hooks.
+        """Fire `session_start`, unless the session is already open or the agent has no such hooks.
 
         Returns:
-            The reason why a hook blocked the run; None if no hook did.
+            The reason why a hook blocked the run; None if no hook blocked it.
 
         Raises:
-            HookError: A hook failed; the session counts as not opened.
+            HookError: A hook failed. The session does not count as opened.
         """
         session_id = session.session_id
         if session_id in self._open or not hooks.onion.takes_part(*_EDGES):
@@ -79,7 +79,7 @@ class SessionHooks:
         return blocked
 
     def end(self, session_id: str, reason: str) -> None:
-        """Fire `session_end` in a background task, if the session has open hooks."""
+        """Fire `session_end` in a background task, if the session has such hooks."""
         opened = self._open.pop(session_id, None)
         if opened is None:
             return
@@ -89,14 +89,15 @@ class SessionHooks:
             self.owner.start_background(
                 partial(self._fire_apart, fired, session_id, reason, *opened)
             )
-        except RuntimeFailure:  # the runtime closes, and fires the remaining hooks itself
+        except RuntimeFailure:  # the runtime is closing, and fires the remaining hooks itself
             self._firing.discard(fired)
 
     async def end_all(self) -> None:
-        """Fire `session_end` for every open session, because the runtime closes.
+        """Fire `session_end` for every open session, because the runtime is closing.
 
-        The method also waits for hooks of sessions that ended just before. Their tasks end with the
-        owner, which is closed after this. The time is bounded, and failures of hooks are dropped.
+        This method also waits for the hooks of sessions that were closed just before, since their
+        tasks belong to the owner, which is closed afterwards. There is a time limit, and errors
+        from hooks are dropped.
         """
         async with trio.open_nursery() as nursery:
             for fired in tuple(self._firing):

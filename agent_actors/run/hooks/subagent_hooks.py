@@ -1,7 +1,7 @@
-"""Notifies the hooks of the parent run of a nested run.
+"""Notifies the parent run's hooks of the start and end of a nested run.
 
-`subagent_start` and `subagent_stop` are a pair. If `subagent_start` was fired, `subagent_stop` is
-fired once, even if the parent run has ended by then. Actions of such a late hook are not recorded.
+If `subagent_start` was fired, `subagent_stop` is also fired, exactly once, even if the parent run
+has ended by then. The actions of such a late hook are not recorded.
 
 If the parent run has ended before the nested run starts, or belongs to another runtime, no hook is
 notified, because no live run could record the hooks' actions. The parent's `before_tool` hooks and
@@ -17,7 +17,7 @@ from agent_actors.run.hooks.run_hooks import AFTER_AGENT_TIMEOUT, HookBlock, Run
 
 
 class Subagent:
-    """A nested run, as the hooks of its parent run see it.
+    """A nested run whose start and end are reported to the hooks of its parent run.
 
     Args:
         around: The hooks of the parent run.
@@ -37,7 +37,7 @@ class Subagent:
         """Fire `subagent_start`.
 
         Returns:
-            The reason why a hook blocked the nested run; None if no hook did.
+            The reason why a hook blocked the nested run; None if no hook blocked it.
 
         Raises:
             HookError: A hook failed.
@@ -50,10 +50,11 @@ class Subagent:
     async def stop(
         self, stop_reason: str, text: str, failure: Exception | None
     ) -> Exception | None:
-        """Fire `subagent_stop` if `subagent_start` was fired; bounded by `AFTER_AGENT_TIMEOUT`.
+        """Fire `subagent_stop` if `subagent_start` was fired, within `AFTER_AGENT_TIMEOUT`.
 
         Returns:
-            The failure of the nested run: its own failure, or else the failure of a hook.
+            The error of the nested run itself, otherwise the error that a hook raised; None if
+            there is none.
         """
         if not self._started:
             return failure
@@ -64,7 +65,7 @@ class Subagent:
                 )
             if limit.cancelled_caught:
                 raise HookError(
-                    f"the hooks did not end within {AFTER_AGENT_TIMEOUT:g} s",
+                    f"the hooks did not finish within {AFTER_AGENT_TIMEOUT:g} s",
                     hook="<all>",
                     phase=Phase.SUBAGENT_STOP,
                 )
@@ -74,7 +75,7 @@ class Subagent:
 
 
 def subagent_of(context: RunContext) -> Subagent | None:
-    """Return the nested run for the hooks of its live parent; None if no hook is to be notified."""
+    """Return the nested run to report to its live parent's hooks; None if no hook needs it."""
     parent = context.parent
     if parent is None or not parent.announces_children or parent.hooks is None:
         return None

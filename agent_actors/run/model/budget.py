@@ -1,19 +1,20 @@
-"""The budget of one run: decides before each expense whether the limits have room for it.
+"""The budget of one run, which decides before each expense whether the limits allow it.
 
-The driver asks the budget before it executes a command of the turn machine. If a limit is reached,
-the budget returns an event for the machine. The machine's commands for that event replace the
-commands that were not executed. The budget counts nothing itself: the usage accounting has the
-usage of the run, and the session state has the earlier usage. Without limits there are no checks.
+The driver asks the budget before it executes a command from the turn machine. If a limit is
+reached, the budget returns an event for the machine. The machine's commands for that event replace
+the commands that were not executed. The budget itself does not count anything: the usage accounting
+holds the usage of the run, and the session state holds the earlier usage. Without limits, there are
+no checks.
 
 - Before a model call, and before a hook repeats it: are requests, tokens or money used up?
 - Before the tools of a turn start: are tokens or money used up, are there too many calls, or is the
-  number of rounds of tools exceeded? Either all calls of a turn start or none.
-- Before a request that continues a paused response: the same checks as before a model call. Without
-  room, the response ends unfinished, and the run ends with it.
-- After a response that ends the run: no check. But if the response was cut off because the limits
-  bounded its length, that limit becomes the stop reason.
+  maximum number of tool rounds exceeded? Either all calls of a turn start, or none.
+- Before a request that continues a paused response: the same checks as before a model call. If a
+  limit is reached, the response stays incomplete and the run ends.
+- After a response that ends the run: no check. However, if the response was truncated because a
+  limit reduced its maximum length, that limit becomes the stop reason.
 
-The session's limits count this run together with the runs before it. Their names start with
+The session's limits apply to this run together with all earlier runs. Their names start with
 `session_`. A run that a tool starts has its own budget.
 """
 
@@ -49,14 +50,14 @@ from agent_actors.sessions import SessionState
 
 # The prefix that distinguishes the session's limits from the run's own limits.
 _SESSION: Final = "session_"
-# The prefix of the stop reason of a run that a limit ended.
+# The prefix of the stop reason if a limit ended the run.
 _BUDGET: Final = "budget:"
 
 _Check: TypeAlias = Callable[[UsageLimits, Spent], str]
 
 
 class BudgetExhausted(Exception):
-    """A hook repeats a model call without room for it; the run ends with a result.
+    """A hook repeated a model call that the limits do not allow; the run ends with a result.
 
     Attributes:
         what: The name of the limit.
@@ -83,17 +84,17 @@ class Budget:
     _spec: RunSpec
     _usage: UsageAccounting
     session: SessionState | None = attrs.field(default=None, init=False)
-    # The limit that bounds the length of the current response, and the limit that cut off the last
-    # response.
+    # The limit that applies to the length of the current response, and the limit that truncated the
+    # last response.
     _bounded_by: str = attrs.field(default="", init=False)
     _cut_by: str = attrs.field(default="", init=False)
-    # The limit that left no room to continue a paused response; final for the run.
+    # The limit that did not allow a paused response to continue; final for the run.
     _paused_by: str = attrs.field(default="", init=False)
-    # The turn whose calls were admitted.
+    # The last turn whose calls were admitted.
     _admitted: int = attrs.field(default=0, init=False)
 
     def cap_output_tokens(self, settings: ModelSettings) -> ModelSettings:
-        """Return the settings, with `max_tokens` reduced to what the limits leave."""
+        """Return the settings, with `max_tokens` reduced to the tokens that the limits leave."""
         self._bounded_by = ""
         most = settings.max_tokens
         if most is None:
@@ -106,18 +107,18 @@ class Budget:
         return attrs.evolve(settings, max_tokens=most) if self._bounded_by else settings
 
     def refuses_request(self, cut_off: Usage) -> str:
-        """Return the limit that leaves no room for another attempt of a model call; empty if none.
+        """Return the limit that does not allow another attempt at a model call; empty if none.
 
         Args:
-            cut_off: Tokens of the attempt before, which are not entered yet.
+            cut_off: Tokens of the previous attempt, which have not been counted yet.
         """
         return self._refused(refuses_request, cut_off)
 
     def take_request(self, used: Usage) -> bool:
-        """Count a request that continues a paused response; return False if there is no room.
+        """Count a request that continues a paused response; return False if a limit forbids it.
 
         Args:
-            used: Tokens of the response so far, which are not entered yet.
+            used: Tokens of the response so far, which have not been counted yet.
         """
         self._paused_by = self._refused(refuses_request, used)
         if not self._paused_by:
@@ -127,12 +128,13 @@ class Budget:
     def refusal(
         self, machine: TurnMachine, command: Command, answer: ModelCompleted | None = None
     ) -> BudgetExceeded | Interrupted | None:
-        """Return the event that replaces a command for which the limits have no room.
+        """Return the event to use instead of a command that the limits do not allow.
 
         Args:
             machine: The machine that returned the command.
             command: The command.
-            answer: The response that led to the command and is not recorded yet, if there is one.
+            answer: The response that led to the command, if it has not been recorded yet; otherwise
+                None.
 
         Returns:
             The event to feed to the machine instead of executing the command; None to execute the
@@ -153,20 +155,21 @@ class Budget:
                 return None
 
     def note_answer(self, answer: ModelCompleted) -> None:
-        """Note a response; if it was cut off at a limit, that limit ends the run."""
+        """Record whether a limit truncated a response, in which case that limit ends the run."""
         self._cut_by = self._bounded_by if answer.finish_reason == "length" else ""
 
     def _refuse_tools(
         self, machine: TurnMachine, answer: ModelCompleted | None
     ) -> BudgetExceeded | Interrupted | None:
-        # A call that waited for a decision starts later, but was counted with its response.
+        # A call that waited for a decision starts later, but was already counted with its response.
         if answer is None or self._admitted == machine.iteration:
             return None
         rounds = self._spec.max_tool_rounds
         if rounds is not None and not self._spec.client_side_tools and machine.iteration > rounds:
             return Interrupted(
                 StopReason.MAX_ITERATIONS,
-                f"not run: the limit of {rounds} rounds of tools (max_tool_iterations) is reached",
+                f"the call was not executed, since the limit of {rounds} tool rounds "
+                "(max_tool_iterations) has been reached",
             )
         calls = len(machine.open_calls)
         what = self._cut_by or self._refused(partial(refuses_calls, calls=calls), answer.usage)

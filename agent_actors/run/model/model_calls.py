@@ -1,11 +1,11 @@
 """The model calls of one run: attempts, retries after transient failures, and fallback models.
 
-`protocol/retry.py` classifies failures; the driver owns the history. The ModelStream of an endpoint
-keeps the state that all its sessions share. If part of a failed attempt was streamed,
-`attempt.restarted` is emitted before the next attempt.
+`protocol/retry.py` classifies failures, and the driver owns the history. The ModelStream of an
+endpoint keeps the state that all of its sessions share. If a failed attempt has already streamed
+part of a response, `attempt.restarted` is emitted before the next attempt.
 
-A run that switched to a fallback model stays with that model. Otherwise the first model would delay
-each turn.
+A run that has switched to a fallback model stays with that model. Otherwise, the failing first
+model would delay each turn.
 """
 
 import logging
@@ -32,9 +32,9 @@ from agent_actors.sessions.skills import append_skills_prompt
 
 _LOG: Final = logging.getLogger(__name__)
 
-# The number of refusals, while a call waits its turn, before its pauses grow. In a burst of
-# sessions, few calls are refused more often than this by chance, and they need not wait for
-# seconds.
+# The number of times that a call waiting its turn may be refused before its pauses grow. When many
+# sessions start at once, few calls are refused more often than this by chance, and the others need
+# not wait for seconds.
 _EVEN_PAUSES = 2
 
 
@@ -43,16 +43,16 @@ class _Call:
     """One model call: the state of all its attempts with one model.
 
     Attributes:
-        began: The start of the call, by trio's clock.
+        began: The start time of the call, by trio's clock.
     """
 
     began: float
-    # The number of responses that the endpoint had begun, for any caller, when this call began or
-    # last failed.
+    # The number of responses that the endpoint had begun to send, to any caller, when this call
+    # began or last failed.
     answers: int
     tries: int = 0
     failures: int = 0
-    # Consecutive refusals without a response of the endpoint to any caller in between.
+    # Consecutive refusals, without a response from the endpoint to any caller in between.
     refusals: int = 0
 
 
@@ -61,7 +61,7 @@ class ModelCaller:
 
     Args:
         context: The context of the run.
-        budget: The budget of the run; an attempt for which it has no room is not made.
+        budget: The budget of the run; an attempt that it does not allow is not made.
     """
 
     def __init__(self, context: RunContext, budget: Budget) -> None:
@@ -85,21 +85,22 @@ class ModelCaller:
         self._first_key = ""
 
     async def call(self, tools: tuple[ToolSpec, ...]) -> ModelCompleted | HookBlock:
-        """Make the next model call of the run, inside its hooks.
+        """Make the run's next model call, inside its hooks.
 
         Args:
             tools: The tools that the model may call.
 
         Returns:
-            The response, whose call ids are unique in the session; or the reason why a hook ended
+            The response, whose call ids are unique in the session, or the reason why a hook ended
             the run.
 
         Raises:
-            ProviderError: The last failure of the last model; its notes describe the attempts.
+            ProviderError: The last attempt with the last model failed. The notes describe all
+                attempts.
             HookError: A hook failed.
 
         Cancellation: the connection is closed before this method returns. `partial_usage_records`
-        has the usage of the part of a response that was received.
+        then returns the usage of the partial response.
         """
         context, options = self._context, self._context.options
         self._usage.model_calls += 1
@@ -135,27 +136,27 @@ class ModelCaller:
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
-        """Send a request, with retries and fallback models, until there is a response.
+        """Send a request, with retries and fallback models, and return the response.
 
-        Hooks may call this method again in the same model call. In that case the response that was
-        shown before is void, and the request gets a new idempotency key.
+        Hooks may call this method again in the same model call. In that case, the response that was
+        shown before is discarded, and the request gets a new idempotency key.
 
         Args:
             request: The request, with the settings of the first model. All attempts with one model
                 share its idempotency key.
 
         Raises:
-            BudgetExhausted: The method was called again, and the limits have no room for the
-                request.
-            ProviderError: The last failure of the last model; its notes describe the attempts.
+            BudgetExhausted: The method was called again, and the limits do not allow the request.
+            ProviderError: The last attempt with the last model failed. The notes describe all
+                attempts.
 
         Cancellation: the connection is closed before this method returns. `partial_usage_records`
-        has the usage of the part of a response that was received.
+        then returns the usage of the partial response.
         """
-        if self._number == self._usage.model_calls:  # a `wrap_model_call` hook calls again
+        if self._number == self._usage.model_calls:  # a `wrap_model_call` hook called again
             request = await self._again(request)
         else:
-            if self._sink is not None:  # a hook replaced a failed call by its own response
+            if self._sink is not None:  # a hook replaced a failed call with its own response
                 await self._record(*self.partial_usage_records())
             self._void, self._answered = 0, None
             self._number, self._first_key = self._usage.model_calls, request.idempotency_key
@@ -169,16 +170,16 @@ class ModelCaller:
                 if self._model_index + 1 == len(self._models) or self._is_used_up(error):
                     raise
                 self._model_index += 1
-                # The fallback request differs: a strict gateway must not mistake it for the first
-                # request.
+                # The fallback request gets another key, so that a strict gateway does not mistake
+                # it for the first request.
                 request = attrs.evolve(request, idempotency_key=self._services.ids.new())
                 fallback = self._models[self._model_index]
-                _LOG.debug("model %s takes over from %s", fallback.model, options.model)
+                _LOG.debug("model %s replaces %s", fallback.model, options.model)
                 await self._restart(f"{error}; continuing with {fallback.model}")
                 self._usage.switch_pricing(fallback.prices)
 
     def partial_usage_records(self) -> list[EventBuilder]:
-        """Return the usage record of a response that was cut off; empty if nothing was received."""
+        """Return the usage record of a partial response; empty if nothing was received."""
         tokens, self._sink = self._shown_tokens(), None
         return [] if tokens is NO_TOKENS else [self._usage.enter_usage(tokens)]
 
@@ -190,9 +191,9 @@ class ModelCaller:
         return Usage(output_tokens=tokens, estimated=True)
 
     def _is_used_up(self, error: ProviderError) -> bool:
-        """Return whether the limits forbid another attempt; if so, add a note to the error."""
+        """Return whether the limits forbid another attempt, and if so, add a note to the error."""
         what = self._limits.refuses_request(self._shown_tokens())
-        note = f"not tried again: the budget is used up ({what})"
+        note = f"not retried, since the budget is used up ({what})"
         if what and note not in getattr(error, "__notes__", ()):
             error.add_note(note)
         return bool(what)
@@ -201,7 +202,7 @@ class ModelCaller:
         what = self._limits.refuses_request(self._shown_tokens() + self._usage.pending_usage)
         if what:
             raise BudgetExhausted(what)
-        await self._restart("the model is asked once more")
+        await self._restart("a hook repeats the model call")
         if request.idempotency_key != self._first_key:
             return request
         return attrs.evolve(request, idempotency_key=self._services.ids.new())
@@ -213,8 +214,8 @@ class ModelCaller:
     async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelCompleted:
         call = _Call(trio.current_time(), self._services.endpoints.get(options).answers)
         while True:
-            # Get the stream for each attempt: the runtime drops an endpoint that is unused for a
-            # minute.
+            # Get the stream for each attempt, since the runtime drops an endpoint that was not used
+            # for a minute.
             stream = self._services.endpoints.get(options)
             self._sink = self._make_sink()
             self._usage.begin_request()
@@ -242,8 +243,8 @@ class ModelCaller:
                 await self._restart(str(error))
                 await trio.sleep(pause)
             except Exception as error:
-                # The provider is the caller's own code. The public API raises errors of one tree
-                # only.
+                # The provider may be the caller's own code, but the public API only raises
+                # subclasses of one base error.
                 raise ProviderError(
                     f"the provider raised {type(error).__name__}: {error}",
                     endpoint=stream.provider.name,
@@ -254,7 +255,7 @@ class ModelCaller:
                 return answer
 
     def _pause(self, call: _Call, verdict: Verdict, stream: ModelStream) -> float | None:
-        """Return the seconds before the next attempt; None if there is no further attempt."""
+        """Return the seconds until the next attempt; None if there is no further attempt."""
         call.tries += 1
         others = stream.answers > call.answers
         call.answers = stream.answers
@@ -274,16 +275,16 @@ class ModelCaller:
         self._retries_left -= 1
         if verdict.after is None:
             return policy.pause(call.refusals + call.failures, self._services.chance())
-        # After a refusal, the queue of the endpoint waits for the time that the endpoint names.
+        # After a refusal, the endpoint's queue waits for the time that the endpoint names.
         return 0.0 if verdict.refused else verdict.after
 
     def _turn_pause(self, call: _Call, verdict: Verdict) -> float | None:
-        """Return the seconds for a call that only waits its turn; None if its patience is used up.
+        """Return the pause for a call that only waits its turn; None if its patience is used up.
 
-        The pause grows with the attempts, whatever time the endpoint names. Otherwise an endpoint
-        that answers "retry in a second" for minutes would be asked every second. The named time
-        passes in the endpoint's queue meanwhile. If the patience ends before the pause, the last
-        attempt is made at that moment.
+        The pause grows with each attempt, even if the endpoint names a time. Otherwise, an endpoint
+        that keeps responding with "retry in a second" would get a request every second for minutes.
+        The endpoint's queue waits for the named time separately. If the patience ends before the
+        pause does, the last attempt is made when the patience ends.
         """
         left = call.began + self._policy.patience - trio.current_time()
         if left <= 0 or (verdict.after or 0.0) > left:
@@ -319,16 +320,16 @@ class ModelCaller:
 
 
 def _explain(error: ProviderError, call: _Call, verdict: Verdict, policy: RetryPolicy) -> None:
-    """Add the number of attempts and the reason why the endpoint's own time is not waited."""
+    """Add the number of attempts, and the reason for not waiting as long as the endpoint asked."""
     now = trio.current_time()
     if call.tries > 1:
-        error.add_note(f"tried {call.tries} times in {now - call.began:.1f} s")
+        error.add_note(f"the call made {call.tries} attempts in {now - call.began:.1f} s")
     if not verdict.again or verdict.after is None:
         return
     if verdict.after > LONGEST_PAUSE:
-        limit = f"more than {LONGEST_PAUSE:g} s is not waited"
+        limit = f"calls do not wait longer than {LONGEST_PAUSE:g} s"
     elif call.began + policy.patience - now < verdict.after:
-        limit = f"a call waits at most {policy.patience:g} s in total"
+        limit = f"a call waits no longer than {policy.patience:g} s in total"
     else:
         return
-    error.add_hint(f"the endpoint asks to wait {verdict.after:g} s; {limit}")
+    error.add_hint(f"the endpoint asks clients to wait {verdict.after:g} s; {limit}")

@@ -1,4 +1,4 @@
-"""The output of one run: checks responses against the output type, and returns the result."""
+"""The output of one run: responses are checked against the output type."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from agent_actors.kernel.interrupts import call_unprotected
 from agent_actors.protocol.turn import CheckOutput, OutputInvalid, OutputValid
 from agent_actors.tools.output_spec import OutputSpec, OutputVerdict, Valid
 
-_NONE_CAME: Final = "the run ended before the model gave one"
+_NONE_CAME: Final = "the run ended before the model returned the output"
 
 
 @attrs.define(eq=False)
@@ -25,11 +25,11 @@ class RunOutput:
     _verdict: OutputVerdict[object] | None = attrs.field(default=None, init=False)
 
     def forget(self) -> None:
-        """Forget the last check, because another response was received."""
+        """Discard the last check, because another response was received."""
         self._verdict = None
 
     def check(self, command: CheckOutput) -> OutputValid | OutputInvalid:
-        """Check a response; return the event for the turn machine."""
+        """Check a response, and return the event for the turn machine."""
         assert self._spec is not None  # without an output type, the machine requests no check
         verdict = self._verdict = call_unprotected(self._spec.check, command.text)
         return OutputValid() if isinstance(verdict, Valid) else OutputInvalid(verdict.feedback)

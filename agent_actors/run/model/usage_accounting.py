@@ -1,8 +1,8 @@
-"""Counts the usage of a run (requests, tokens, tool calls), and builds records of its entries.
+"""Counts the usage of a run (requests, tokens, tool calls), and builds records from its entries.
 
-The entries of the turn machine become records here. The usage record of each model call or failed
-attempt contains its usage. Until the usage record is written, requests and tool calls are
-*unrecorded*: counted against the run but not yet in the session state.
+The turn machine's entries are converted to records here. Each model call and each failed attempt
+gets a usage record. Until it is written, requests and tool calls are *unrecorded*: counted against
+the run but not yet in the session state.
 """
 
 from collections.abc import Iterable
@@ -31,13 +31,14 @@ class UsageAccounting:
     """The usage of one run so far.
 
     Attributes:
-        prices: The current prices of tokens; None if they are unknown.
+        prices: The current token prices; None if they are unknown.
         model_calls: The number of model calls that were started.
         usage: The tokens of the model calls that have ended, and of abandoned attempts.
         text: The text of the last response.
-        finish_reason: The reason why the last response ended; `unknown` before the first.
+        finish_reason: The reason why the last response ended; `unknown` before the first response.
         stop_details: The endpoint's explanation, if the last response was refused or filtered.
-        damaged_lines: Data lines of all responses that could not be read completely.
+        damaged_lines: The number of data lines, in all responses, that could not be read
+            completely.
         call_records: The events that tools and hooks recorded for open calls.
     """
 
@@ -52,11 +53,11 @@ class UsageAccounting:
     _cost: float = attrs.field(default=0.0, init=False)
     _requests: int = attrs.field(default=0, init=False)
     _begun_calls: int = attrs.field(default=0, init=False)
-    # Unrecorded: see the module docstring.
+    # Unrecorded requests and calls; see the module docstring.
     _unrecorded_requests: int = attrs.field(default=0, init=False)
     _unrecorded_calls: int = attrs.field(default=0, init=False)
-    # The usage of a response that was received but not entered yet; hooks may still discard the
-    # response.
+    # The usage of a response that was received but not yet counted, since hooks may still discard
+    # it.
     _pending: Usage | None = attrs.field(default=None, init=False)
     _calls: dict[str, ToolCallResult | None] = attrs.field(
         factory=dict[str, "ToolCallResult | None"], init=False
@@ -64,7 +65,7 @@ class UsageAccounting:
 
     @property
     def tool_calls(self) -> tuple[ToolCallResult, ...]:
-        """The results of the calls that have ended, in the order of the calls."""
+        """The results of all calls that have ended, in the order of the calls."""
         return tuple(call for call in self._calls.values() if call is not None)
 
     @property
@@ -73,32 +74,32 @@ class UsageAccounting:
         return None if self.prices is None else self._cost
 
     def spent(self, answer: Usage = NO_TOKENS) -> Spent:
-        """Return the run's usage so far, including a response that is not entered yet."""
+        """Return the run's usage so far, including a response that is not counted yet."""
         cost = self._cost + self._cost_of(answer)
         return Spent(self._requests, self._begun_calls, self.usage + answer, cost)
 
     def unrecorded(self, answer: Usage = NO_TOKENS) -> Spent:
-        """Return the unrecorded usage, including a response that is not entered yet."""
+        """Return the unrecorded usage, including a response that is not counted yet."""
         return Spent(
             self._unrecorded_requests, self._unrecorded_calls, answer, self._cost_of(answer)
         )
 
     def begin_request(self) -> None:
-        """Count a request of a model call: its first request, or a retry after a failure."""
+        """Count one request of a model call: the first request, or a retry after a failure."""
         self._requests += 1
         self._unrecorded_requests += 1
 
     def set_pending(self, usage: Usage) -> None:
-        """Keep the usage of a received response until a usage record is entered."""
+        """Keep the usage of a received response until its usage record is built."""
         self._pending = usage
 
     @property
     def pending_usage(self) -> Usage:
-        """The usage of the response that is not entered yet; zero if there is none."""
+        """The usage of the response that is not counted yet; zero if there is none."""
         return self._pending or NO_TOKENS
 
     def begin_tools(self, calls: int) -> None:
-        """Count the tool calls of a response, before the response is entered."""
+        """Count the tool calls of a response, before the response itself is counted."""
         self._begun_calls += calls
         self._unrecorded_calls += calls
 
@@ -112,7 +113,7 @@ class UsageAccounting:
         return [builder for entry in entries for builder in self._enter(entry)]
 
     def enter_usage(self, usage: Usage) -> EventBuilder:
-        """Count the tokens of a model call; return its record with the unrecorded counts."""
+        """Count the tokens of a model call, and return its record with the unrecorded counts."""
         self.usage += usage
         cost: float | None = None
         if self.prices is not None:
@@ -131,17 +132,17 @@ class UsageAccounting:
         return draft
 
     def records_of_unanswered(self) -> list[EventBuilder]:
-        """Return the record of requests without a kept response; empty if there are none."""
+        """Return the record for requests whose response was not kept; empty if there are none."""
         if self._pending is not None:
             return [self.enter_usage(self._pending)]
         return [self.enter_usage(NO_TOKENS)] if self._unrecorded_requests else []
 
     def records_of_pending(self) -> list[EventBuilder]:
-        """Return the record of a response that is replaced by another; empty if none."""
+        """Return the record for a response that was replaced by another; empty if none was."""
         return [] if self._pending is None else [self.enter_usage(self._pending)]
 
     def summary(self) -> "UsageAccounting":
-        """Return a copy without the results of calls."""
+        """Return a copy without the results of tool calls."""
         return UsageAccounting(self.prices, self.model_calls, self.usage, self.text)
 
     def _cost_of(self, usage: Usage) -> float:

@@ -1,1 +1,1 @@
-"""Records and events of one run: the journal and the reader's mailbox."""
+"""The records and events of one run: the journal and the reader's mailbox."""

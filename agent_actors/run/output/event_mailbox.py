@@ -1,9 +1,9 @@
 """Delivers the events of a run to its reader: event factory, mailbox, and model sink.
 
-The mailbox is a FIFO queue of batches, one batch per network read or commit. Therefore a delta
-costs no task switch of its own. The mailbox is bounded: while it is full, the run waits and does
-not read from the network. A reader that takes nothing for `stall` seconds ends its run. Progress
-events are dropped and counted instead.
+The mailbox is a FIFO queue of batches, one batch per network read or commit. Therefore a delta does
+not cost a task switch of its own. The mailbox is bounded: while it is full, the run waits and does
+not read from the network. If the reader takes nothing for `stall` seconds, its run ends. Progress
+events never wait: if the mailbox is full, they are dropped and counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ReaderStalled
 
-# The maximum number of batches that wait for a reader. With one batch per network read, this is
+# The maximum number of batches that may wait for a reader. With one batch per network read, this is
 # about one or two seconds of streaming.
 BATCHES: Final = 64
 
@@ -53,7 +53,7 @@ class EventFactory:
     scope: EventScope
 
     def next_iteration(self, iteration: int) -> None:
-        """Assign the following events to this model call."""
+        """Assign all following events to this model call."""
         self.scope = attrs.evolve(self.scope, iteration=iteration)
 
     def build(self, builder: EventBuilder) -> Event:
@@ -62,25 +62,25 @@ class EventFactory:
 
 
 class EventMailbox:
-    """The queue between a run and its one reader.
+    """The queue between a run and its only reader.
 
-    The mailbox is not a memory channel. Every delta of every stream crosses to another task here,
-    and suspending the reader directly makes that a third cheaper.
+    Every delta of every stream passes from one task to another here. The mailbox suspends the
+    reader directly, which costs a third less than a memory channel.
 
     Args:
-        stall: Seconds that a full mailbox waits for its reader.
-        capacity: The number of batches that may wait.
+        stall: Seconds to wait for the reader when the mailbox is full.
+        capacity: The maximum number of waiting batches.
 
     Attributes:
-        dropped: The number of events that were dropped.
+        dropped: The number of dropped events.
     """
 
     def __init__(self, stall: float, *, capacity: int = BATCHES) -> None:
         self._stall = stall
         self._capacity = capacity
-        # The callers keep the bound, by checking `full`. `put_nowait` never drops recorded events;
-        # a provider that ignores `full` costs memory instead. The batches are a list because the
-        # list is short, and an empty deque takes 600 bytes per open stream.
+        # The callers enforce the capacity by checking `full`. `put_nowait` never drops recorded
+        # events, so a provider that ignores `full` only costs memory. The batches are kept in a
+        # list because there are few, and an empty deque would take 600 bytes per open stream.
         self._batches: list[tuple[Event, ...]] = []
         self._reader: trio.lowlevel.Task | None = None
         self._room: trio.Event | None = None
@@ -89,11 +89,11 @@ class EventMailbox:
 
     @property
     def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
+        """True if the reader is too far behind to take more events."""
         return len(self._batches) >= self._capacity
 
     async def put(self, events: tuple[Event, ...]) -> None:
-        """Add a batch, then wait until there is room for the next one.
+        """Add a batch, then wait until there is room for the next batch.
 
         Raises:
             ReaderStalled: The reader took nothing for `stall` seconds.
@@ -126,7 +126,7 @@ class EventMailbox:
             self.put_nowait((event,))
 
     async def wait_room(self) -> None:
-        """Wait until there is room; does not checkpoint if there is room already.
+        """Wait until there is room; does not checkpoint if there is already room.
 
         Raises:
             ReaderStalled: The reader took nothing for `stall` seconds.
@@ -156,7 +156,7 @@ class EventMailbox:
             if self._closed:
                 raise trio.EndOfChannel
             if self._reader is not None:
-                raise trio.BusyResourceError("another task reads this stream")
+                raise trio.BusyResourceError("another task is already reading this stream")
             self._reader = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._stop_waiting)
         if self._room is not None:
@@ -164,14 +164,14 @@ class EventMailbox:
         return self._batches.pop(0)
 
     def close(self) -> None:
-        """Close the mailbox: no more events follow. Idempotent."""
+        """Close the mailbox, because no more events follow. Idempotent."""
         self._closed = True
         reader, self._reader = self._reader, None
         if reader is not None:
             trio.lowlevel.reschedule(reader)
 
     def abandon(self) -> None:
-        """Abandon the mailbox after the reader has left. Idempotent.
+        """Mark the mailbox as abandoned, because the reader has left. Idempotent.
 
         Later events are dropped, and no caller waits for room.
         """
@@ -184,14 +184,14 @@ class EventMailbox:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def _make_room(self) -> None:
-        """Wake the tasks that wait for room, so that they check again."""
+        """Wake the tasks that are waiting for room, so that they check again."""
         room, self._room = self._room, None
         if room is not None:
             room.set()
 
 
 class _NoReader:
-    """A bus without subscribers."""
+    """An event bus without subscribers."""
 
     has_subscribers: bool = False
 
@@ -203,21 +203,21 @@ _NOBODY: Final = _NoReader()
 
 
 class RunSink:
-    """The `ModelSink` of one model call: turns deltas into live events, in the reading task.
+    """The `ModelSink` of one model call, which turns deltas into live events in the reading task.
 
     Args:
         factory: Builds the events.
         mailbox: The mailbox of the reader; None if no reader takes the run's deltas.
         bus: Publishes events to subscribers.
-        tool_deltas: True to show tool arguments while they stream.
-        shows: False to show nothing and only count characters, for a response that hooks check
+        tool_deltas: True to show tool arguments as they stream.
+        shows: False to only count characters and show nothing, for a response that hooks check
             first.
-        more: Counts a further request for the same response, given the usage of the requests
-            before; returns False if there is no room for the request. None: always room, not
-            counted.
+        more: Counts another request for the same response, given the usage of the previous
+            requests; returns False if the limits do not allow it. None: all requests are allowed
+            and not counted.
 
     Attributes:
-        characters: The number of characters that were received.
+        characters: The number of characters received.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class RunSink:
 
     @property
     def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
+        """True if the reader is too far behind to take more events."""
         return self._mailbox is not None and self._mailbox.full
 
     async def wait_room(self) -> None:
@@ -255,7 +255,7 @@ class RunSink:
             await self._mailbox.wait_room()
 
     def take_request(self, used: Usage) -> bool:
-        """Count another request for the same response; return False if there is no room for it."""
+        """Count another request for the same response; return False if the limits forbid it."""
         return self._more is None or self._more(used)
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
@@ -293,7 +293,7 @@ class RunSink:
 
 
 def _shown(delta: ModelDelta) -> str:
-    """Return the part of a delta's text that a reader may see."""
+    """Return the part of a delta's text that the reader may see."""
     if isinstance(delta, TextDelta | ThinkingDelta):
         return delta.text
     if isinstance(delta, ToolCallDelta) and isinstance(delta.arguments, str):

@@ -1,4 +1,4 @@
-"""The journal of one run: queues its records, commits them, and shows them in order.
+"""The journal of one run, which queues its records, commits them, and shows them in order.
 
 Every event is committed to the session log before it is shown to the reader and to subscribers. The
 last event of a run is shown even if it could not be committed. Deltas bypass the journal.
@@ -18,7 +18,7 @@ from agent_actors.run.steering import Inbox
 if TYPE_CHECKING:
     from agent_actors.actors.session_log import OpenSession
 
-# Seconds for the last commit of a run, which a cancel does not interrupt.
+# Time limit, in seconds, for the last commit of a run, which cannot be cancelled.
 LAST_COMMIT_TIMEOUT: Final = 5.0
 
 
@@ -26,7 +26,7 @@ class Journal:
     """The append queue of one run.
 
     Records that are ready at the same time share one commit. Notes (hook events and questions)
-    precede the other records of their commit.
+    precede all other records in their commit.
 
     Args:
         bus: Publishes events to subscribers.
@@ -36,9 +36,10 @@ class Journal:
 
     Attributes:
         session: The session; None until it is open.
-        hook_events: The hook events that were shown so far.
+        hook_events: The hook events shown so far.
         end_recorded: True if the end of the run was committed.
-        records_nothing: True if the session refused the run: the last event is shown only.
+        records_nothing: True if the session rejected the run, so the last event is only shown and
+            not recorded.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Journal:
         self._notes: list[EventBuilder] = []
         self._queue: list[EventBuilder] = []
         self._committing = False
-        # Set when the commit in progress has ended; created only if a second task waits for that.
+        # Set when the commit in progress has ended; only created if a second task waits for it.
         self._committed: trio.Event | None = None
 
     @property
@@ -64,7 +65,7 @@ class Journal:
         return bool(self._queue)
 
     def note(self, builder: EventBuilder) -> None:
-        """Queue a record that precedes the others of the next commit."""
+        """Queue a record that precedes all other records in the next commit."""
         self._notes.append(builder)
 
     def add(self, *builders: EventBuilder) -> None:
@@ -72,32 +73,33 @@ class Journal:
         self._queue += builders
 
     async def append(self, builder: EventBuilder) -> None:
-        """Record an event, then show it; any task of the run may call this method.
+        """Record an event and then show it; any task of the run may call this method.
 
-        Events that several tasks append at about the same time share one commit.
+        If several tasks append events at about the same time, the events share one commit.
 
         Raises:
-            SessionStoreError, SessionFenced: The event was not written, or the outcome is unknown.
+            SessionStoreError, SessionFenced: The event was not written, or it is unknown whether it
+                was written.
             ReaderStalled: The reader took nothing for too long.
 
         Cancellation: the event is recorded with the next commit of the run.
         """
         self._notes.append(builder)
-        # Guarded calls of one response start one per tick. The two checkpoints put their events
-        # into one commit.
+        # The guarded calls of one response start one per tick. The two checkpoints let their events
+        # share one commit.
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         await self.commit()
 
     async def commit(self) -> None:
-        """Record all queued records in one commit, then show them.
+        """Write all queued records in one commit, then show them.
 
         Raises:
-            SessionStoreError, SessionFenced: The records were not written, or the outcome is
-                unknown.
+            SessionStoreError, SessionFenced: The records were not written, or it is unknown whether
+                they were written.
             ReaderStalled: The reader took nothing for too long.
 
-        Cancellation: records that are not written stay queued.
+        Cancellation: records that were not written stay queued.
         """
         while self._committing:
             if self._committed is None:
@@ -133,13 +135,14 @@ class Journal:
 
         Args:
             builders: Further records.
-            last: Returns the builder of the last event, given the failure of the run.
-            failure: The failure of the run; None if the run did not fail.
+            last: Returns the builder of the last event, given the error with which the run failed.
+            failure: The error with which the run failed; None if the run did not fail.
 
         Returns:
-            The failure of the run, including a failure to record its end; None if there is none.
+            The error with which the run fails, which may come from recording its end; None if there
+            is none.
 
-        Cancellation: shielded, and bounded by `LAST_COMMIT_TIMEOUT`.
+        Cancellation: shielded; `LAST_COMMIT_TIMEOUT` limits the time.
         """
         batch = [*self._notes, *self._queue, *builders, last(failure)]
         self._notes, self._queue = [], []
@@ -156,7 +159,8 @@ class Journal:
         if events:
             self._inbox.confirm()
         else:
-            # The last event is not in the log, but is shown: every stream has a last event.
+            # The last event is not in the log, but it is still shown, since every stream must have
+            # a last event.
             events = (self._events.build(last(failure)),)
         self._publish(events)
         if self._mailbox is not None:
@@ -164,7 +168,7 @@ class Journal:
         return failure
 
     async def show(self, events: Sequence[Event]) -> None:
-        """Show events to subscribers and to the reader; wait until the reader has room.
+        """Show events to subscribers and the reader, and wait until the reader has room.
 
         Raises:
             ReaderStalled: The reader took nothing for too long.
@@ -182,17 +186,17 @@ class Journal:
             self._mailbox.offer(event)
 
     def notify_observers(self, builder: EventBuilder) -> None:
-        """Publish an event that only subscribers receive."""
+        """Publish an event to subscribers only."""
         if self._bus.has_subscribers:
             self._bus.publish(self._events.build(builder))
 
     def take_notes(self) -> list[EventBuilder]:
-        """Return and remove the notes of a run that has ended, for a commit of its client."""
+        """Remove and return the notes of a run that has ended, for the client's next commit."""
         notes, self._notes = self._notes, []
         return notes
 
     def close(self) -> None:
-        """Drop the references to the session and the mailbox; the run has ended."""
+        """Drop the references to the session and the mailbox after the run has ended."""
         self.session = self._mailbox = None
 
     def _publish(self, events: Sequence[Event]) -> None:
@@ -203,8 +207,8 @@ class Journal:
 
 def _unrecorded(session_id: str) -> SessionStoreError:
     return SessionStoreError(
-        f"the run's last records waited {LAST_COMMIT_TIMEOUT:g} s for the store, "
-        "and were not written",
+        f"the run's last records were not written, since the store did not respond within "
+        f"{LAST_COMMIT_TIMEOUT:g} s",
         session_id=session_id,
     )
 
@@ -212,5 +216,7 @@ def _unrecorded(session_id: str) -> SessionStoreError:
 def _joined(failure: Exception | None, error: Exception) -> Exception:
     if failure is None:
         return error
-    failure.add_note(f"and its end could not be recorded: {type(error).__name__}: {error}")
+    failure.add_note(
+        f"and the end of the run could not be recorded: {type(error).__name__}: {error}"
+    )
     return failure

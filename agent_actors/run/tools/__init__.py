@@ -1,1 +1,1 @@
-"""Tool calls of one run: offered tools, hooks, permissions, deferred calls."""
+"""The tool calls of one run: offered tools, hooks, permissions and deferred calls."""

@@ -1,13 +1,13 @@
 """The `before_tool` hooks of ancestor runs, which may deny the calls of a nested run.
 
-An agent's `before_tool` hooks also apply to every run its tools start, at any depth, even if that
-run starts after the parent finished or in another runtime. The context of the parent keeps the
-hooks, their `ctx.state` and a last snapshot. Ancestor hooks cannot rewrite arguments: only the
-nested run's own hooks can. Actions of ancestor hooks are recorded in the nested run. They can also
-end the nested run or make it fail.
+An agent's `before_tool` hooks also apply to every run that its tools start, at any depth, even if
+that run starts in another runtime or after the parent run has ended. The parent's context keeps the
+hooks, their `ctx.state` and a last snapshot. Ancestor hooks cannot rewrite arguments; only the
+nested run's own hooks can. The actions of ancestor hooks are recorded in the nested run. Ancestor
+hooks can also end the nested run or make it fail.
 
-A hook may start a run itself, for example to judge a call. That hook is not asked about the calls
-of the run that it started.
+A hook may itself start a run, for example to judge a call. That hook is not asked about calls in
+the run that it started.
 """
 
 import math
@@ -29,8 +29,8 @@ from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.hook_onion import HookOnion
 from agent_actors.run.hooks.run_hooks import HookBlock
 
-# A thread waits here for a hook, which has a deadline. The wait must not use up the threads of
-# tools.
+# A thread waits here for a hook, which has a deadline. These threads must not count against the
+# limit for tool threads.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
@@ -38,8 +38,9 @@ _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 class _ParentHooks:
     """The hooks of one ancestor, called in the trio run of that ancestor.
 
-    Hooks may use objects of their own trio run, such as a lock. A tool may start another trio run
-    in a thread; the calls of that trio run are judged in the ancestor's trio run.
+    Hooks may use objects that belong to their own trio run, such as a lock. If a tool starts
+    another trio run in a thread, calls in that trio run are still judged in the ancestor's trio
+    run.
     """
 
     onion: HookOnion
@@ -57,7 +58,8 @@ class _ParentHooks:
             )
         except trio.RunFinishedError:
             raise HookError(
-                "cannot be asked any more: the trio run around it has ended",
+                "an ancestor run's hooks can no longer be called, since the trio run of that run "
+                "has ended",
                 hook="<all>",
                 phase=Phase.BEFORE_TOOL,
             ) from None
@@ -106,7 +108,7 @@ class AncestorHooks:
         hooks: The hooks of the ancestor runs.
 
     Attributes:
-        blocked: The reason why an ancestor hook ended the run; None if no hook did.
+        blocked: The reason why an ancestor hook ended the run; None if no hook ended it.
     """
 
     _context: RunContext
@@ -116,17 +118,17 @@ class AncestorHooks:
     async def judge(
         self, call: ToolUseBlock, messages: Messages, *, again: bool = False
     ) -> Denial | None:
-        """Ask all ancestor hooks about a call with its final arguments; the first refusal counts.
+        """Ask all ancestor hooks about a call with its final arguments; return the first refusal.
 
         Args:
             call: The call.
             messages: The conversation of the run that makes the call.
-            again: True if the hooks have already seen the call with other arguments.
+            again: True if the hooks have already seen the call with different arguments.
 
         Raises:
             HookError: A hook failed, or its trio run has ended.
 
-        Cancellation: safe; the hook is cancelled.
+        Cancellation: safe; the hook that is running is cancelled.
         """
         node = self._context.node
         event = PreToolUseEvent(

@@ -10,9 +10,9 @@ from agent_actors.domain.events import EventBuilder
 
 @attrs.define(eq=False)
 class CallRecords:
-    """Keeps the recorded events of open calls until the result of each call is recorded.
+    """Keeps the events recorded for open calls until the results of the calls are recorded.
 
-    A lock guards the table, because a handler in a thread may record an event at any time.
+    A lock protects the table, because a handler in a thread may record an event at any time.
     """
 
     _open: dict[str, list[EventBuilder]] = attrs.field(
@@ -21,7 +21,7 @@ class CallRecords:
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def begin(self, call_id: str) -> None:
-        """Accept events of a call from now on."""
+        """Start accepting events for a call."""
         self._open[call_id] = []
 
     def add(self, call_id: str, builder: EventBuilder) -> None:
@@ -34,17 +34,17 @@ class CallRecords:
             records = self._open.get(call_id)
             if records is None:
                 raise RuntimeError(
-                    f"call {call_id!r} has ended; ctx.record() can be called during the call only"
+                    f"call {call_id!r} has ended; ctx.record() can be called only during the call"
                 )
             records.append(builder)
 
     def end(self, call_id: str) -> list[EventBuilder]:
-        """Return the events of a call that has ended, and accept no more events for it."""
+        """Return the events of a call that has ended, and stop accepting events for it."""
         with self._lock:
             return self._open.pop(call_id, [])
 
     def end_all(self) -> list[EventBuilder]:
-        """Return the events of all open calls, and accept no more events for them."""
+        """Return the events of all open calls, and stop accepting events for them."""
         with self._lock:
             left, self._open = self._open, {}
         return [builder for records in left.values() for builder in records]

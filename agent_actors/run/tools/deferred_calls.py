@@ -1,11 +1,11 @@
 """Deferred calls: tool calls whose results come from outside the run.
 
-Three kinds of calls are deferred: calls of tools without a handler (external tools), all calls of a
-client in manual mode (client-side tools), and calls that wait for a person while the agent has
-`on_ask="suspend"`. Schema, hooks and permissions check each of these calls first, as they check
-every call. Then the call is registered here, and its worker waits for the end of the run without
-holding a slot. When no other calls are open, the run ends with these calls open. Their results are
-passed to `runtime.resume` or `Client.add_tool_result`, in this process or in another.
+Three kinds of calls are deferred: calls to tools without a handler (external tools), all calls of a
+client in manual mode (client-side tools), and calls that wait for a person if the agent has
+`on_ask="suspend"`. As with every call, the schema, hooks and permissions are checked first. Then
+the call is registered here, and its worker waits for the end of the run without holding a slot.
+When no other calls are open, the run ends and leaves these calls open. Their results are passed to
+`runtime.resume` or `Client.add_tool_result`, in this process or in another one.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,12 +31,12 @@ class DeferredCalls:
     """The deferred calls of one run.
 
     Args:
-        calls: The calls of the run; its driver is woken when a call is deferred.
+        calls: The calls of the run, used to wake the driver when a call is deferred.
 
     Attributes:
         external: Admitted calls of external tools, by id.
         client_side: Admitted calls of a client in manual mode, by id.
-        questions: The questions that calls wait for.
+        questions: The questions that calls are waiting on.
         suspended_questions: The questions that the run left open when it ended.
         suspended_calls: The external calls that the run left open when it ended, in the order of
             the model's response.
@@ -52,15 +52,15 @@ class DeferredCalls:
     async def defer(self, call: ToolUseBlock, *, client_side: bool) -> None:
         """Leave an admitted call to the caller of the run; never returns.
 
-        Cancellation: the run ends, and either leaves the call open or closes it.
+        Cancellation: happens when the run ends, which either leaves the call open or closes it.
         """
         (self.client_side if client_side else self.external)[call.id] = call
         await self._wait_for_end()
 
     async def defer_question(self, question: Question) -> None:
-        """Leave a call to the person who will answer this question; never returns.
+        """Leave a call open for the person who will answer this question; never returns.
 
-        Cancellation: as for `defer`.
+        Cancellation: see `defer`.
         """
         self.questions.append(question)
         await self._wait_for_end()
@@ -77,8 +77,8 @@ class DeferredCalls:
         open_calls = machine.open_calls
         if any(call.id not in deferred for call in open_calls):
             return None
-        # The calls were deferred in the order in which hooks and people finished with them; restore
-        # the order of the model's response.
+        # The calls were deferred in the order in which their checks ended, so restore the order of
+        # the model's response.
         self.client_side = _in_order(self.client_side, open_calls)
         if not suspends:
             return Interrupted(StopReason.AWAITING_RESULTS, "", leave_open=True)
@@ -112,9 +112,9 @@ class CallGuard:
     Attributes:
         inner: The guard that applies hooks and permissions; None if there are none.
         deferred: The deferred calls of the run.
-        client_side: True if the client carries out all calls.
+        client_side: True if the client executes all calls.
         json_failures: True if failures are reported as `{"error", "tool"}`.
-        guarded: The ids of the calls that reached this guard; only kept with `json_failures`.
+        guarded: The ids of the calls that reached this guard; only kept if `json_failures` is set.
     """
 
     inner: ToolGuard | None
@@ -124,7 +124,7 @@ class CallGuard:
     guarded: set[str] = attrs.field(factory=set[str], init=False)
 
     async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
-        """Return the call to run, or the result that the model gets instead.
+        """Return the call to execute, or a result for the model instead.
 
         Cancellation: safe; a deferred call stays open, or is closed with the run.
         """
@@ -147,7 +147,7 @@ class CallGuard:
         return await self.inner.around(call, tool, handler)
 
     async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
-        """Return the result as the model gets it."""
+        """Return the result that the model gets."""
         if self.json_failures and output.is_error:
             output = json_failure(call, output)
         return output if self.inner is None else await self.inner.after(call, output)
@@ -168,10 +168,11 @@ def error_text(content: str | JsonObject | list[JsonValue]) -> str:
 
 
 def as_outputs(results: Mapping[str, object] | None) -> dict[str, ToolOutput]:
-    """Convert a caller's results of calls to tool outputs, by call id.
+    """Convert the call results that a caller passed to tool outputs, by call id.
 
     Raises:
-        ConfigError: A result is not a JSON value, or is a block for another call; names the call.
+        ConfigError: A result cannot be sent to a model, or is a block for another call. The message
+            names the call.
     """
     return {call_id: _as_output(call_id, value) for call_id, value in (results or {}).items()}
 
@@ -183,21 +184,21 @@ def _as_output(call_id: str, value: object) -> ToolOutput:
     if isinstance(value, ToolResultBlock):
         if value.tool_use_id != call_id:
             raise ConfigError(
-                f"results: the block for call {call_id!r} is the result of call "
-                f"{value.tool_use_id!r}"
+                f"results: the block passed for call {call_id!r} is the result of call "
+                f"{value.tool_use_id!r}; pass each block for its own call"
             )
         value = ToolOutput(value.content, is_error=value.is_error)
     try:
         return to_output(value)
     except TypeError as error:
         raise ConfigError(
-            f"results: the result of call {call_id!r} is {type(value).__name__}, which cannot "
-            f"be sent to a model: {error}"
+            f"results: the result of call {call_id!r} has type {type(value).__name__}, which "
+            f"cannot be sent to a model: {error}"
         ) from None
 
 
 def result_of(call: ToolUseBlock, output: ToolOutput, completed_at: float) -> ToolCallResult:
-    """Return the result of a call that was carried out outside the run; its start is unknown."""
+    """Return the result of a call that was executed outside the run; its start time is unknown."""
     return ToolCallResult(
         call.id,
         call.name,

@@ -1,8 +1,8 @@
 """Asks for permission in one run: first the agent's `can_use_tool` callback, then a person.
 
-While a question is open, the deadlines of the run, of its call and of its ancestor runs are paused,
-because the time of a person does not count as the agent's. With `on_ask="suspend"` the run does not
-wait: it ends, and is resumed with the answers.
+While a question is open, the deadlines of the run, its call and its ancestor runs are paused,
+because the time that a person takes does not count against the agent. With `on_ask="suspend"`, the
+run does not wait: it ends, and is later resumed with the answers.
 """
 
 import inspect
@@ -35,13 +35,13 @@ from agent_actors.run.tools.deferred_calls import DeferredCalls
 from agent_actors.tools import Tool
 from agent_actors.tools.ask import asks_the_user
 
-# People are slow: callbacks that wait for people in threads must not use up the threads of other
-# code.
+# People are slow, so callbacks that wait for people in threads must not use up the threads that
+# other code needs.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
 class PermissionPrompter:
-    """Asks the questions of one run.
+    """Asks the questions that arise in one run.
 
     Args:
         context: The context of the run.
@@ -58,7 +58,7 @@ class PermissionPrompter:
         self._answers = dict(answers)
 
     def was_answered(self, call: ToolUseBlock, tool: Tool) -> bool:
-        """Return whether a person has already answered whether this call may run."""
+        """Return whether a person has already decided about this call."""
         return call.id in self._answers and not asks_the_user(tool)
 
     async def permission(
@@ -68,16 +68,17 @@ class PermissionPrompter:
         ask: Ask,
         check: Callable[[PermissionDecision], None],
     ) -> PermissionDecision:
-        """Get a decision about a call.
+        """Get a decision about a call, by asking if necessary.
 
-        A known answer is used first. Otherwise `can_use_tool` decides, and then a person.
+        A known answer is used first. Otherwise, `can_use_tool` is asked, and then, if it does not
+        decide, a person.
 
         Args:
             call: The call.
             tool: The tool of the call.
             ask: The question.
-            check: Raises `ConfigError` for a person's decision that does not fit the call. The
-                person is notified, and the question stays open.
+            check: Raises `ConfigError` if a person's decision is not valid for the call. The person
+                gets the error, and the question stays open.
 
         Raises:
             HookError: `can_use_tool` failed.
@@ -88,8 +89,11 @@ class PermissionPrompter:
             decision = _decision(self._answers.pop(call.id), ask)
             try:
                 check(decision)
-            except ConfigError as error:  # hooks rewrote the call after the question was asked
-                text = f"call {call.id!r} is asked about again, as its answer does not fit: {error}"
+            except ConfigError as error:  # hooks rewrote the call after the question had been asked
+                text = (
+                    f"the answer for call {call.id!r} is not valid, so a person is asked again: "
+                    f"{error}"
+                )
                 self._context.note(partial(Notification, text=text, data={"tool_use_id": call.id}))
             else:
                 return decision
@@ -108,7 +112,7 @@ class PermissionPrompter:
         )
         if answer is None:
             seconds = self._options.question_timeout
-            return PermissionDecision("deny", reason=f"no answer within {seconds:g} s")
+            return PermissionDecision("deny", reason=f"no person answered within {seconds:g} s")
         return _decision(answer, ask)
 
     async def question(
@@ -120,15 +124,15 @@ class PermissionPrompter:
         *,
         check: AnswerCheck | None = None,
     ) -> Answer | None:
-        """Ask a person; return None if there was no answer in time.
+        """Ask a person, and return the answer; None if none arrived in time.
 
         Args:
             call: The call that waits for the answer.
             prompt: The question.
-            choices: The possible answers; empty for a free answer.
+            choices: The possible answers; empty if any text is allowed.
             reason: The reason for the question.
-            check: Set if the question asks for permission to run the call; raises for answers that
-                do not fit the call.
+            check: Raises an error for answers that are not valid for the call; only set if the
+                question asks for permission to execute the call.
 
         Cancellation: safe; the question is closed. With `on_ask="suspend"` the method does not
         return: the run ends and leaves the question open.
@@ -139,9 +143,9 @@ class PermissionPrompter:
         make_question = _asked(question)
         context = self._context
         if self._options.on_ask == "suspend":
-            context.note(make_question)  # the driver is woken, and commits it
+            context.note(make_question)  # the driver is woken and commits the question
             await self._deferred.defer_question(question)
-        # Open the question before the event is shown: its reader may answer immediately.
+        # Open the question before the event is shown, since its reader may answer immediately.
         board = context.services.questions
         with context.pause_deadlines(), board.opened(question, check) as opened:
             await context.journal.append(make_question)
@@ -185,7 +189,7 @@ class PermissionPrompter:
             ):
                 if _is_async(can_use_tool):
                     found = call_unprotected(can_use_tool, request)
-                else:  # a synchronous callback may wait for a person, for example with `input`
+                else:  # a sync callback may wait for a person, for example with `input()`
                     found = await trio.to_thread.run_sync(
                         can_use_tool, request, abandon_on_cancel=True, limiter=_UNBOUNDED
                     )
@@ -194,7 +198,7 @@ class PermissionPrompter:
                 else:
                     answer = found
             if scope.cancelled_caught:
-                late = f"no answer within {self._options.question_timeout:g} s"
+                late = f"can_use_tool did not decide within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
             return as_decision(answer)
         except BaseException as error:
@@ -205,9 +209,9 @@ class PermissionPrompter:
             if stop is not None:
                 raise stop from None  # noqa: ASYNC104
             why = (
-                "was interrupted by Ctrl-C"
+                "the callback was interrupted by Ctrl-C"
                 if rest is None
-                else f"raised {type(rest).__name__}: {rest}"
+                else f"the callback raised {type(rest).__name__}: {rest}"
             )
             raise HookError(why, hook="can_use_tool", phase="permission") from error  # noqa: ASYNC104
 

@@ -1,7 +1,7 @@
-"""Cuts tool results that are too long, keeps their complete texts, and reads them again.
+"""Truncates tool results that are too long, and keeps their complete texts for later reading.
 
-Results are cut after the `after_tool` hooks, so that a hook that removes secrets sees everything
-that is kept.
+Results are truncated after the `after_tool` hooks have been called, so that a hook that removes
+secrets sees everything that will be kept.
 """
 
 import math
@@ -25,15 +25,16 @@ from agent_actors.tools.read_result import (
 )
 from agent_actors.tools.result_text import Content, cut_content, is_small, text_chunks
 
-# Threads that measure results are not limited: waiting for one would delay other results.
+# The number of threads that measure results is not limited, since waiting for a thread would delay
+# other results.
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
 async def _nothing(call_id: str, offset: int) -> ToolOutput:
-    return ToolOutput(f"no result of call {call_id!r} at {offset}", is_error=True)
+    return ToolOutput(f"call {call_id!r} has no result at offset {offset}", is_error=True)
 
 
-# Represents the tool of a run where a policy is asked whether it offers the tool.
+# Represents a run's `ReadResult` tool when asking a policy whether it offers that tool.
 _OFFERED: Final = read_result_tool(_nothing)
 
 
@@ -44,7 +45,7 @@ class ResultLimit:
     Attributes:
         session_id: The session.
         max_bytes: The maximum number of bytes of text in a result.
-        kept: Keeps the complete texts.
+        kept: Stores the complete texts.
         readable: Returns whether the model can call `ReadResult`.
     """
 
@@ -54,30 +55,30 @@ class ResultLimit:
     readable: Callable[[], bool]
 
     def fits(self, output: ToolOutput) -> bool:
-        """Return whether an output is certainly within the limit; takes less than a millisecond."""
+        """Return whether an output is certainly within the limit, in less than a millisecond."""
         content = output.content
         return is_small(content, self.max_bytes) and is_small(output.data, self.max_bytes)
 
     async def cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
-        """Return an output within the limit, and the size of the complete text if it was cut.
+        """Return an output within the limit, and the size of the complete text if it was truncated.
 
-        Large values are measured in a thread and in slices, so that other tasks continue.
+        Large values are measured in a thread and in slices, so that other tasks can continue.
 
         Cancellation: shielded, because the tool has ended and its result must not be lost; keeping
-            the text is bounded.
+        the text has a time limit.
         """
         if self.max_bytes == math.inf or self.fits(output):
             return output, 0
         with trio.CancelScope(shield=True):
             return await self._cut(call_id, output)
-        return output, 0  # for type checkers: nothing cancels this scope
+        return output, 0  # only for type checkers, since nothing cancels this scope
 
     async def read(self, call_id: str, offset: int, total: int) -> ToolOutput:
         """Return the part of a complete text that begins at an offset, with a notice.
 
         Args:
-            call_id: The call whose result was cut.
-            offset: Where to begin, in bytes.
+            call_id: The call whose result was truncated.
+            offset: The offset at which to begin, in bytes.
             total: The size of the complete text in bytes.
 
         Cancellation: safe.
@@ -91,11 +92,11 @@ class ResultLimit:
         found = await self.kept.read(self.session_id, call_id, offset, size)
         if not found:
             return ToolOutput(
-                f"the rest of the result of call {call_id!r} is not kept any more; repeat the call "
-                "that returned it, and ask for less",
+                f"the rest of the result of call {call_id!r} is no longer kept; repeat the call "
+                "that returned it, and request less data",
                 is_error=True,
             )
-        # The offset may lie within a character, and the end may.
+        # The offset and the end may both lie within a character.
         start = next((at for at, byte in enumerate(found[:4]) if byte & 0xC0 != 0x80), 0)
         text = found[start:].decode(errors="ignore")
         end = offset + start + len(text.encode())
@@ -139,10 +140,10 @@ class ResultLimit:
 
 
 def can_read_results(spec: RunSpec, policy: PermissionPolicy | None) -> bool:
-    """Return whether the model of a run may call `ReadResult`, once a result was cut.
+    """Return whether a run's model may call `ReadResult` after a result was truncated.
 
-    It may not if the agent has a tool of that name, if the policy does not offer the tool, or if
-    the client carries out all calls itself.
+    It may not if the agent has its own tool with that name, if the policy does not offer the tool,
+    or if the client executes all calls itself.
     """
     if spec.client_side_tools or READ_RESULT in spec.options.tools_by_name:
         return False

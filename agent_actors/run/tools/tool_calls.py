@@ -1,8 +1,8 @@
-"""The tool calls in progress of one run, as its driver sees them.
+"""The tool calls of one run that are in progress, for its driver.
 
-The module keeps the requests to the tool executor, and the order in which they ended. The driver
-waits here, and the first call that ends wakes it. Calls that end in the same tick are returned
-together, so that their results share one commit.
+This module keeps the requests to the tool executor, and the order in which they ended. The driver
+waits here until the first call ends. Calls that end in the same tick are returned together, so that
+their results share one commit.
 """
 
 from functools import partial
@@ -30,39 +30,40 @@ class RunCalls:
     )
     _ended: list[str] = attrs.field(factory=list[str], init=False)
     _driver: trio.lowlevel.Task | None = attrs.field(default=None, init=False)
-    # Kept until the driver waits again. The driver may be busy when a call wakes it, and would
-    # otherwise wait forever.
+    # The event is kept until the driver waits again. A call may wake the driver while it is busy,
+    # and without the event the driver would then wait forever.
     _woken: bool = attrs.field(default=False, init=False)
 
     def __contains__(self, call_id: str) -> bool:
-        """Return whether the call was started and its result was not returned yet."""
+        """Return whether the call was started and its result has not been returned yet."""
         return call_id in self._open
 
     async def start(self, run: RunTools, call: ToolUseBlock) -> None:
         """Start a call without waiting for it.
 
         Args:
-            run: The common settings of the run's calls.
+            run: The settings that all calls of the run share.
             call: The call.
 
         Raises:
-            RuntimeClosed, ActorCrashed: The executor has ended.
+            RuntimeClosed: The executor has ended.
+            ActorCrashed: An actor has crashed.
 
-        Cancellation: safe; a cancelled start has started nothing.
+        Cancellation: safe; a cancelled call starts nothing.
         """
         request = await self._executor.submit(run, call)
         self._open[call.id] = request
         request.on_done(partial(self._end, call.id))
 
     async def ended(self) -> list[ToolCallResult]:
-        """Wait until a tool call ends; return all results since this method last returned.
+        """Wait until a tool call ends, and return all results since this method last returned.
 
         Returns:
             The results, in the order in which the calls ended; empty if the driver was woken for
                 another reason.
 
         Raises:
-            Exception: A call failed for another reason than its tool. `join` then returns the
+            Exception: A call failed for a reason other than its tool. `join` then returns the
                 results of the calls that ended at the same time.
 
         Cancellation: safe; no result is lost.
@@ -79,23 +80,23 @@ class RunCalls:
         return results
 
     def wake(self) -> None:
-        """Wake the driver although no call has ended: now, or the next time that it waits."""
+        """Wake the driver although no call has ended, either now or the next time that it waits."""
         self._woken = True
         driver, self._driver = self._driver, None
         if driver is not None:
             trio.lowlevel.reschedule(driver)
 
     async def join(self) -> list[ToolCallResult]:
-        """Cancel the calls in progress, wait until they end, and return the results that they have.
+        """Cancel the calls in progress, wait until they end, and return the available results.
 
-        Cancellation: shielded; returns when the `finally` blocks of the last tool have ended.
+        Cancellation: shielded; returns once the `finally` blocks of all tools have run.
         """
         if not self._open:
             return []
         for request in self._open.values():
             request.cancel("the run ended")
-        # Not bounded: a run ends when its tools have ended, however long their `finally` blocks
-        # take.
+        # There is no time limit: a run ends only after its tools have ended, however long their
+        # `finally` blocks take.
         with trio.CancelScope(shield=True):
             for request in self._open.values():
                 await request.wait_done()

@@ -1,9 +1,9 @@
-"""The guard of one run's tool calls: applies hooks, the permission policy, and people's answers.
+"""The guard for one run's tool calls: applies hooks, the permission policy and people's answers.
 
-Hooks may rewrite a call, and every hook sees the final arguments. The policy and people decide
-about the final arguments too. If an approval rewrites the arguments, the schema, the hooks and the
-deny rules check the call again; the hooks may then only deny it. The `before_tool` hooks of
-ancestor runs also apply, after the run's own hooks.
+Hooks may rewrite a call, and every hook sees the final arguments. The policy and people also decide
+about the final arguments. If an approval rewrites the arguments, the call is checked again against
+the schema, the hooks and the deny rules; the hooks may then only deny it. The `before_tool` hooks
+of ancestor runs are applied after the run's own hooks.
 """
 
 from collections.abc import Awaitable, Callable
@@ -60,10 +60,10 @@ class RunGuard:
     prompter: PermissionPrompter
 
     async def admit(self, call: ToolUseBlock, tool: Tool) -> ToolUseBlock | ToolOutput:
-        """Return the call to run, or the result that the model gets instead.
+        """Return the call to execute, or a result for the model instead.
 
         Raises:
-            HookError: A hook or `can_use_tool` failed; the error ends the run.
+            HookError: A hook or `can_use_tool` failed. The error ends the run.
 
         Cancellation: safe; an open question is closed.
         """
@@ -112,12 +112,12 @@ class RunGuard:
                     return _denied(judged.reason)
             return await handler(again)
 
-        # Pass a copy: a change that a hook makes in place counts as a rewrite.
+        # Pass a copy, so that a change that a hook makes in place counts as a rewrite.
         shown = attrs.evolve(call, input=copy_object(call.input))
         return await self.context.hooks.onion.wrap_tool_call(shown, step)
 
     async def after(self, call: ToolUseBlock, output: ToolOutput) -> ToolOutput:
-        """Return the result that the model gets, as `after_tool` hooks changed it.
+        """Return the result that the model gets, with the changes of the `after_tool` hooks.
 
         Raises:
             HookError: A hook failed.
@@ -134,14 +134,15 @@ class RunGuard:
         if isinstance(verdict, Ask) and asks_the_user(tool):
             return call  # no permission is needed to ask the user
         if isinstance(verdict, Allow) and self.prompter.was_answered(call, tool):
-            verdict = Ask("")  # a person answered for this call; the answer overrides allow rules
+            # A person has answered for this call, and the answer overrides allow rules.
+            verdict = Ask("")
         if isinstance(verdict, Allow | Deny):
             store.grants = store.grants.spent(verdict.grant)
         else:
             decision = await self.prompter.permission(
                 call, tool, verdict, partial(self._check, call, tool)
             )
-            # Use the current grants: other decisions may have changed them during the wait.
+            # Use the current grants, since other decisions may have changed them in the meantime.
             verdict, store.grants = policy.settle(decision, verdict, call, tool, self._situation())
         if not isinstance(verdict, Allow):
             return _denied(verdict.reason or "no decision was made")
@@ -153,7 +154,7 @@ class RunGuard:
         try:
             call_unprotected(tool.check, call.input)
         except ToolArgumentsError as error:
-            return _denied(f"its arguments were rewritten, and do not fit: {error}")
+            return _denied(f"its rewritten arguments are not valid: {error}")
         if self.context.hooks is not None:
             refusal = await self.context.hooks.onion.recheck(call, self.context.messages())
             if isinstance(refusal, Denial):
@@ -168,7 +169,7 @@ class RunGuard:
         prompt = str(call.input["question"])
         answer = await self.prompter.question(call, prompt, _choices(call.input.get("choices")))
         if answer is None:
-            return ToolOutput("no answer in time", is_error=True)
+            return ToolOutput("the question was not answered in time", is_error=True)
         if isinstance(answer, str):
             return ToolOutput(answer)
         return ToolOutput(answer.reason or answer.behavior)
@@ -187,7 +188,7 @@ class RunGuard:
 def validate_remember_rule(
     decision: PermissionDecision, call: ToolUseBlock, tool: Tool, situation: DecisionContext
 ) -> None:
-    """Check that a decision's `remember` rule fits the call that the decision is about.
+    """Check that a decision's `remember` rule matches the call that the decision is about.
 
     Raises:
         ConfigError: The rule cannot be read, names another tool, or does not match the call.

@@ -1,4 +1,4 @@
-"""Runs the tool calls of one run: the offered tools, their guard, and the results."""
+"""Runs the tool calls of one run, with the offered tools, their guard and the results."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -42,7 +42,7 @@ class ToolRunner:
         context: The context of the run.
 
     Attributes:
-        answers: Answers of people that are known before the calls ask for them, by call id.
+        answers: Answers from people that are known before the calls ask for them, by call id.
         deferred: The calls that the run leaves to its caller.
     """
 
@@ -50,7 +50,7 @@ class ToolRunner:
         self._context = context
         self._calls = RunCalls(context.services.executor)
         self._ancestors: AncestorHooks | None = ancestor_hooks(context)
-        # Created with the first call, because many runs have no calls.
+        # Created for the first call, because many runs make no calls.
         self._guard: CallGuard | None = None
         self._run_tools: RunTools | None = None
         self._read_result: Tool | None = None
@@ -71,7 +71,7 @@ class ToolRunner:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The specifications of the offered tools, for the model."""
+        """The specifications of the offered tools, to send to the model."""
         context = self._context
         if context.hooks is None and context.permissions is None and not self._offers_read_result:
             return context.options.tool_specs
@@ -79,7 +79,7 @@ class ToolRunner:
 
     @property
     def blocked(self) -> HookBlock | None:
-        """The reason why a hook of a call ended the run; None if no hook did."""
+        """The reason why a hook for a call ended the run; None if no hook ended it."""
         hooks, ancestors = self._context.hooks, self._ancestors
         blocked = None if hooks is None else hooks.blocked
         return blocked if blocked is not None or ancestors is None else ancestors.blocked
@@ -87,11 +87,12 @@ class ToolRunner:
     def check_answers(self, calls: Sequence[ToolUseBlock]) -> None:
         """Check the known answers against their calls.
 
-        If hooks may rewrite a call, its final arguments are not known yet. In that case nothing is
-        checked here, and a person is asked again if the answer does not fit the call.
+        If hooks may rewrite a call, its final arguments are not known yet. In that case, nothing is
+        checked here, and a person is asked again if the answer turns out not to be valid for the
+        call.
 
         Raises:
-            ConfigError: The `remember` rule of a decision does not fit its call.
+            ConfigError: The `remember` rule of a decision does not match its call.
         """
         context = self._context
         if context.hooks is not None and context.hooks.onion.takes_part(Phase.BEFORE_TOOL):
@@ -104,27 +105,28 @@ class ToolRunner:
                 validate_remember_rule(answer, call, tool, situation)
 
     def notices(self) -> list[EventBuilder]:
-        """Return a notification for each unknown tool that the tool whitelist names."""
+        """Return a notification for each unknown tool that `tool_whitelist` names."""
         policy, whitelist = self._context.permissions, self._context.spec.tool_whitelist
         if policy is None or whitelist is None:
             return []
         return [
             partial(
                 Notification,
-                text=f"no tool of this agent is named {name!r}; the whitelist adds none",
+                text=f"this agent has no tool named {name!r}; tool_whitelist cannot add tools",
                 data={"tool": name},
             )
             for name in policy.unknown(self._all.values(), whitelist)
-            if name != READ_RESULT  # offered later, if a result is cut
+            if name != READ_RESULT  # offered later, if a result is truncated
         ]
 
     async def start(self, call: ToolUseBlock) -> None:
         """Start a call without waiting for it.
 
         Raises:
-            RuntimeClosed, ActorCrashed: The executor has ended.
+            RuntimeClosed: The executor has ended.
+            ActorCrashed: An actor has crashed.
 
-        Cancellation: safe; a cancelled start has started nothing.
+        Cancellation: safe; a cancelled call starts nothing.
         """
         if self._run_tools is None:
             self._run_tools = self._make_run_tools()
@@ -134,14 +136,14 @@ class ToolRunner:
         await self._calls.start(self._run_tools, call)
 
     async def results(self) -> list[ToolCallResult]:
-        """Wait for calls to end; return their results in the order in which the calls ended.
+        """Wait for calls to end, and return their results in the order in which the calls ended.
 
         Returns:
             The results; empty if the driver was woken because a call was deferred.
 
         Raises:
-            HookError: A hook of a call failed.
-            Exception: A call failed for another reason than its tool.
+            HookError: A hook for a call failed.
+            Exception: A call failed for a reason other than its tool.
 
         Cancellation: safe; no result is lost.
         """
@@ -153,14 +155,14 @@ class ToolRunner:
     async def join(self) -> list[ToolCallResult]:
         """Cancel the calls in progress, wait until they end, and return their results.
 
-        Cancellation: shielded; returns when the last tool has ended.
+        Cancellation: shielded; returns once all tools have ended.
         """
         return await self._calls.join()
 
     async def _as_json_failure(self, result: ToolCallResult) -> ToolCallResult:
         if self._guard is None or result.id in self._guard.guarded:
             return result
-        # The tool is unknown or the arguments are not valid: the call never reached the guard.
+        # The tool is unknown or the arguments are not valid, so the call never reached the guard.
         call = ToolUseBlock(result.id, result.name, result.input)
         output = json_failure(call, ToolOutput(result.content, is_error=True))
         hooks = self._context.hooks
@@ -179,8 +181,8 @@ class ToolRunner:
         if call_id not in cut:
             known = ", ".join(map(repr, cut)) or "none"
             return ToolOutput(
-                f"no result of call {call_id!r} was cut in this session; the calls whose results "
-                f"were cut are: {known}",
+                f"no result of call {call_id!r} was truncated in this session; "
+                f"the calls with truncated results are: {known}",
                 is_error=True,
             )
         return await self._context.result_limit.read(call_id, offset, cut[call_id])
@@ -216,7 +218,7 @@ class ToolRunner:
     def _make_inner_guard(self, offered: Mapping[str, Tool]) -> RunGuard | None:
         policy = self._context.permissions
         if policy is None and self.answers:
-            # An answer that denies a call applies even without a policy.
+            # An answer that denies a call applies even if there is no policy.
             policy = PermissionPolicy(mode=PermissionMode.BYPASS)
         asks = any(map(asks_the_user, offered.values()))
         if self._context.hooks is None and self._ancestors is None and policy is None and not asks:
@@ -226,7 +228,7 @@ class ToolRunner:
 
     def _on_progress(self, call_id: str, name: str, progress: JsonValue) -> None:
         if call_id not in self._calls:
-            return  # an abandoned thread still reports progress, but its call has ended
+            return  # an abandoned thread is still reporting progress, but its call has ended
         reported: EventBuilder = partial(
             ToolProgress, tool_use_id=call_id, name=name, progress=progress
         )

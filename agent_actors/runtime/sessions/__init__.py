@@ -1,1 +1,1 @@
-"""Sessions of a runtime: list, read and change them, and control the runs that hold them."""
+"""The sessions of a runtime: list, read and change them, and control the runs that hold them."""

@@ -1,8 +1,8 @@
 # size: one public object; most lines are docstrings of its methods
 """`runtime.sessions`: list, read, change, import and export sessions.
 
-Every change acquires the session as a run does, and is one commit, so it happens completely or not
-at all. Records are never removed from a log: a rewind adds a record.
+Every change acquires the session as a run does. Each change is a single commit, so it happens
+completely or not at all. Records are never removed from a log: a rewind adds a record.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +57,8 @@ _SECONDS_PER_DAY: Final = 86_400.0
 class SessionAPI:
     """The sessions of a runtime.
 
-    Sessions can always be read. Changes, except `annotate`, need a session that no run holds.
+    Sessions can always be read. All changes except `annotate` require that no run holds the
+    session.
 
     Args:
         reader: Reads sessions.
@@ -82,7 +83,7 @@ class SessionAPI:
         self._wall_clock = wall_clock
         self._state = state
 
-    # Reading.
+    # Read sessions.
 
     async def list(
         self,
@@ -92,17 +93,19 @@ class SessionAPI:
         limit: int = 50,
         after: str | None = None,
     ) -> SessionPage:
-        """List sessions, newest first, a page at a time.
+        """List sessions, newest first, one page at a time.
 
-        `where={"parent_session_id": "s"}` lists the sessions of the runs that tools of session `s`
+        `where={"parent_session_id": "s"}` lists the sessions of the runs that tools in session `s`
         started.
 
         Args:
             where: Metadata keys and the values that they must have; a value of None matches a
                 missing key. None: list every session.
-            order: `created` sorts by the time of the first record, `updated` by that of the last.
-            limit: The maximum length of the page, from 1 to 1,000.
-            after: The `next` of the previous page, which had the same `where` and `order`.
+            order: `created` sorts by the time of the first record, `updated` by the time of the
+                last record.
+            limit: The maximum number of sessions on the page, from 1 to 1,000.
+            after: The `next` value of the previous page, which must have had the same `where` and
+                `order`.
 
         Raises:
             ConfigError: `order`, `limit`, `after` or a value of `where` is not valid.
@@ -120,7 +123,8 @@ class SessionAPI:
         """Return information about a session without reading its records.
 
         Returns:
-            Its times, its number of records and its metadata; None if it has no records.
+            The times, the number of records and the metadata of the session; None if it has no
+            records.
 
         Raises:
             SessionStoreError: The store cannot be read.
@@ -130,7 +134,7 @@ class SessionAPI:
         return await self._reader.info(session_id)
 
     async def history(self, session_id: str) -> Messages | None:
-        """Return the conversation of a session, in memory or not; always valid.
+        """Return the conversation of a session, whether or not it is in memory; always valid.
 
         Returns:
             The conversation; None if the session has no records.
@@ -193,10 +197,10 @@ class SessionAPI:
         return await self._reader.decode(lines, session_id, after_seq)
 
     async def export(self, session_id: str, *, after_seq: int = 0) -> tuple[str, ...]:
-        """Return the records of a session as lines of JSON, as stored; for `import_records`.
+        """Return the stored records of a session as lines of JSON, for `import_records`.
 
-        Fields and record types that this version does not know are included. The line of a record
-        that cannot be decoded is a `record.unreadable`, which keeps the bytes.
+        Fields and record types that this version does not know are included. A record that cannot
+        be decoded is exported as a `record.unreadable` line, which keeps its bytes.
 
         Args:
             session_id: The session.
@@ -219,7 +223,7 @@ class SessionAPI:
         return tuple(exported)
 
     async def export_messages(self, session_id: str) -> Sequence[MessageDict]:
-        """Return the conversation in the format of OpenAI chat completions; for `import_messages`.
+        """Return the conversation in the OpenAI chat completions format, for `import_messages`.
 
         Raises:
             SessionUnknown: The session has no records.
@@ -233,13 +237,13 @@ class SessionAPI:
         return messages_to_openai(messages)
 
     async def check(self, session_id: str) -> tuple[str, ...]:
-        """Check the records of a session, and describe every problem found.
+        """Check the records of a session, and describe every problem that was found.
 
-        Tool calls without a result are not a problem: the next run closes them. `damage` returns
-        the problems of the stored log only.
+        Tool calls without a result are not a problem: the next run closes them. `damage` only
+        returns the problems of the stored log.
 
         Returns:
-            A text for each problem; empty if the records are valid.
+            A description of each problem; empty if the records are valid.
 
         Raises:
             SessionUnknown: The session has no records.
@@ -248,24 +252,24 @@ class SessionAPI:
         Cancellation: safe.
         """
         damage = await self.damage(session_id)
-        found = [str(one) for one in damage]
-        if any(one.lost for one in damage):
-            return tuple(found)  # the records cannot be read before the log is repaired
+        problems = [str(record) for record in damage]
+        if any(record.lost for record in damage):
+            return tuple(problems)  # the records cannot be read before the log is repaired
         lines = await self._reader.lines(session_id)
         if not lines and not damage:
             raise SessionUnknown(session_id)
-        damaged = {one.seq for one in damage}
+        damaged = {record.seq for record in damage}
         for seq, fault in faults_of(session_id, lines):
             if seq not in damaged:
-                found.append(fault)
-        return tuple(found)
+                problems.append(fault)
+        return tuple(problems)
 
     async def damage(self, session_id: str) -> tuple[Damage, ...]:
         """Return the damaged, lost and repeated records in the stored log of a session.
 
         Returns:
-            Each with its `seq`, its place in the file and the reason; empty if the log is valid,
-            if there is no such session, or if the store keeps nothing on disk.
+            The damaged records, each with its `seq`, its position in the file and the reason; empty
+            if the log is valid, if there is no such session, or if the store does not use the disk.
 
         Raises:
             SessionStoreError: The store cannot read the log.
@@ -278,10 +282,10 @@ class SessionAPI:
             return ()
         return tuple(await self._reader.call_store(session_id, partial(store.damage, session_id)))
 
-    # Changing.
+    # Change sessions.
 
     async def append(self, session_id: str, messages: Messages) -> Messages:
-        """Append messages to the conversation of a session; creates the session if necessary.
+        """Append messages to the conversation of a session; create the session if necessary.
 
         Args:
             session_id: The session.
@@ -291,11 +295,11 @@ class SessionAPI:
             The conversation after the change.
 
         Raises:
-            MessageError: A message is not valid in a session; nothing is recorded.
+            MessageError: A message is not valid in a session. Nothing is recorded.
             SessionBusy: A run holds the session.
-            SessionStoreError, SessionFenced: The store failed; the messages may be recorded.
+            SessionStoreError, SessionFenced: The store failed. The messages may have been recorded.
 
-        Cancellation: safe; the records are written or they are not.
+        Cancellation: safe; either all records are written or none.
         """
         state = await self._commit(session_id, lambda _: [*as_records(messages)])
         return state.history()
@@ -319,7 +323,7 @@ class SessionAPI:
         return state.history()
 
     async def reset(self, session_id: str) -> None:
-        """Rewind a session to its beginning; tokens that were used remain counted.
+        """Rewind a session to its beginning; the tokens already used still count.
 
         Raises:
             SessionUnknown: The session has no records.
@@ -340,14 +344,14 @@ class SessionAPI:
             to_seq: The `seq` of the record; 0: the beginning.
 
         Returns:
-            The conversation after the change. A tool call whose result came later is open again;
-            the next run closes it.
+            The conversation after the change. A tool call whose result was recorded later is open
+            again; the next run closes it.
 
         Raises:
             SessionUnknown: The session has no records.
             ConfigError: There is no such record.
             SessionBusy: A run holds the session.
-            SessionStoreError, SessionFenced: The store failed; the rewind may be recorded.
+            SessionStoreError, SessionFenced: The store failed. The rewind may have been recorded.
 
         Cancellation: see `append`.
         """
@@ -361,7 +365,7 @@ class SessionAPI:
         return (await self._commit(session_id, make)).history()
 
     async def record(self, session_id: str, *drafts: EventBuilder) -> None:
-        """Record todos, files, skills or notifications; creates the session if necessary.
+        """Record todos, files, skills or notifications; create the session if necessary.
 
         Args:
             session_id: The session.
@@ -370,11 +374,12 @@ class SessionAPI:
                 `FileChanged`, `SkillActivated` or `Notification`.
 
         Raises:
-            InvalidEventError: An event could not be decoded: a field has the wrong type, or a value
-                that JSON does not have. Names the field; nothing is written.
-            ConfigError: The event has another type; only runs record other types.
+            InvalidEventError: An event could not be read back, since a field has the wrong type or
+                a value that JSON cannot represent. The message names the field, and nothing is
+                written.
+            ConfigError: An event has another type, which only runs may record.
             SessionBusy: A run holds the session.
-            SessionStoreError, SessionFenced: The store failed; the events may be recorded.
+            SessionStoreError, SessionFenced: The store failed. The events may have been recorded.
 
         Cancellation: see `append`.
         """
@@ -389,12 +394,12 @@ class SessionAPI:
             metadata: Keys and values; a value of None removes its key.
 
         Returns:
-            True if the session has records; otherwise nothing was changed.
+            True if the session has records; False if it has none, so nothing was changed.
 
         Raises:
-            SessionStoreError: A value cannot be JSON, or the store failed.
+            SessionStoreError: A value cannot be represented in JSON, or the store failed.
 
-        Cancellation: safe; the keys are set or they are not.
+        Cancellation: safe; either all keys are set or none.
         """
         return await self._reader.call_store(
             session_id, partial(self._store.annotate, session_id, metadata)
@@ -406,23 +411,24 @@ class SessionAPI:
         """Create a session from the records of another one, up to a record.
 
         The records are copied with the new session id, including data that this version does not
-        know. Tokens that were used up to that record also count for the fork. An additional last
-        record names the origin.
+        know. The tokens used up to that record also count for the fork. An extra record at the end
+        names the original session.
 
         Args:
-            session_id: The session to fork; it does not change.
+            session_id: The session to fork, which does not change.
             at_seq: The `seq` of the last record to copy, from 1; None: copy all.
             new_id: The id of the fork; None: a new id.
 
         Returns:
-            The id of the fork. Its metadata is a copy, with `forked_from` and `forked_at_seq`.
+            The id of the fork. Its metadata is a copy of the original metadata, with `forked_from`
+            and `forked_at_seq` added.
 
         Raises:
             SessionUnknown: The session has no records.
             ConfigError: There is no such record.
-            SessionExists: A session with the new id exists.
+            SessionExists: A session with the new id already exists.
             SessionBusy: A run holds one of the two sessions.
-            SessionStoreError: The store failed; the fork may have been created.
+            SessionStoreError: The store failed. The fork may have been created.
 
         Cancellation: safe; the fork is created completely or not at all.
         """
@@ -457,9 +463,9 @@ class SessionAPI:
 
         Raises:
             SessionBusy: A run holds the session, here or in another process.
-            SessionStoreError: The store failed; the session may be deleted.
+            SessionStoreError: The store failed. The session may have been deleted.
 
-        Cancellation: safe; the session is deleted or it is not.
+        Cancellation: safe; the session is either deleted or unchanged.
         """
         self._state.check_open()
         with self._transactions.hold(session_id) as lease:
@@ -468,20 +474,20 @@ class SessionAPI:
         return existed
 
     async def prune(self, days: float) -> tuple[str, ...]:
-        """Delete the sessions whose last record is older than a number of days.
+        """Delete the sessions whose last record is older than the given number of days.
 
-        Sessions that are in use are kept. The age is measured from now, but from at most one day
-        after the newest record of the store, because a clock may be wrong. A store on disk deletes
-        old sessions by itself if it has a `cleanup_period_days`.
+        Sessions that are in use are kept. The age is measured from the current time, or from one
+        day after the newest record in the store if that is earlier, because the clock may be wrong.
+        A disk store deletes old sessions by itself if `cleanup_period_days` is set.
 
         Returns:
             The ids of the deleted sessions.
 
         Raises:
             ConfigError: `days` is not above 0.
-            SessionStoreError: The store failed; some sessions may be deleted.
+            SessionStoreError: The store failed. Some sessions may have been deleted.
 
-        Cancellation: safe; some sessions may be deleted.
+        Cancellation: safe; some sessions may have been deleted.
         """
         if not days > 0:
             raise ConfigError(f"prune: days must be above 0; got {days}")
@@ -496,20 +502,21 @@ class SessionAPI:
     async def repair(self, session_id: str) -> LogRepair:
         """Make the stored log of a session readable again; `damage` lists its problems.
 
-        Every readable record stays in its place. A damaged record is replaced by an
+        Every readable record keeps its position. A damaged record is replaced by an
         `UnreadableEvent` that keeps its bytes. A lost record is replaced by one without bytes. A
         repeated line is removed. The previous log is kept in a file.
 
         Returns:
-            The problems that were found, and the file; without problems, nothing was changed.
+            The problems that were found, and the file with the previous log. If there were no
+            problems, nothing was changed.
 
         Raises:
             SessionUnknown: The session has no records.
-            ConfigError: The store has no logs that can be repaired.
+            ConfigError: The store does not support repairs.
             SessionBusy: A run holds the session, here or in another process.
-            SessionStoreError: The log could not be read or written; it may be repaired.
+            SessionStoreError: The log could not be read or written. It may have been repaired.
 
-        Cancellation: safe; the log is repaired or it is unchanged.
+        Cancellation: safe; the log is either repaired or unchanged.
         """
         store = self._store
         self._state.check_open()
@@ -522,7 +529,7 @@ class SessionAPI:
             raise SessionUnknown(session_id)
         return repaired
 
-    # Importing.
+    # Import sessions.
 
     async def import_records(
         self, lines: Iterable[str | bytes], *, session_id: str | None = None
@@ -531,20 +538,21 @@ class SessionAPI:
 
         Args:
             lines: One record per line, from the first record of the session; blank lines are
-                skipped. A record that names the import is added. Fields of the header that are
-                missing are filled in, so that `{"type": "user.message", "text": "hi"}` is a record.
+                skipped. An extra record at the end marks the session as imported. Missing header
+                fields are filled in, so `{"type": "user.message", "text": "hi"}` is a complete
+                record.
             session_id: The id of the new session; None: the id in the records, or a new id if the
-                records have none.
+                records contain none.
 
         Returns:
             The id of the new session.
 
         Raises:
-            InvalidEventError: The lines are not the records of a session; names the line and the
-                problem.
-            SessionExists: A session with this id exists.
+            InvalidEventError: The lines are not the records of a session. The message names the
+                line and the problem.
+            SessionExists: A session with this id already exists.
             SessionBusy: A run holds the session.
-            SessionStoreError: The store failed; the session may have been created.
+            SessionStoreError: The store failed. The session may have been created.
 
         Cancellation: safe; the session is created completely or not at all.
         """
@@ -569,21 +577,21 @@ class SessionAPI:
     async def import_messages(
         self, messages: Iterable[Mapping[str, object]], *, session_id: str | None = None
     ) -> str:
-        """Create a session from messages in the format of OpenAI chat completions.
+        """Create a session from messages in the OpenAI chat completions format.
 
         Args:
-            messages: The messages. System messages at the beginning are skipped: sessions do not
-                store them, since requests send the system prompt of the agent's options.
+            messages: The messages. System messages at the beginning are skipped, since sessions do
+                not store them: each request sends the system prompt from the agent's options.
             session_id: The id of the new session; None: a new id.
 
         Returns:
             The id of the new session.
 
         Raises:
-            MessageError: A message is not valid; names the message and the problem.
-            SessionExists: A session with this id exists.
+            MessageError: A message is not valid. The error names the message and the problem.
+            SessionExists: A session with this id already exists.
             SessionBusy: A run holds the session.
-            SessionStoreError: The store failed; the session may have been created.
+            SessionStoreError: The store failed. The session may have been created.
 
         Cancellation: safe; the session is created completely or not at all.
         """

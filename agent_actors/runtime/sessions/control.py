@@ -1,4 +1,4 @@
-"""Control of the run that holds a session: check for it, stop it, and find its agent."""
+"""Control of the run that holds a session: detect it, stop it, and find its agent."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
@@ -12,10 +12,10 @@ from agent_actors.run.steering import Inbox
 
 
 class SessionControl:
-    """Stops and finds the runs that hold sessions.
+    """Finds and stops the runs that hold sessions.
 
     Args:
-        gate: Knows which run holds which session.
+        gate: Tracks which run holds which session.
         live: The runs that are alive, by id.
         inbox: Returns the steering inbox of the run that holds a session; None if no run does.
     """
@@ -31,7 +31,7 @@ class SessionControl:
         self._inbox = inbox
 
     def is_busy(self, session_id: str) -> bool:
-        """Return True while a run holds the session."""
+        """Return whether a run holds the session."""
         return self._gate.is_busy(session_id)
 
     async def interrupt(self, session_id: str, reason: str, *, ancestors: Sequence[str]) -> bool:
@@ -39,18 +39,19 @@ class SessionControl:
 
         Args:
             session_id: The session.
-            reason: Sent to the model with every tool call that was cut off; empty: no reason.
+            reason: The reason to send to the model in the error result of each interrupted tool
+                call; empty: no reason.
             ancestors: The sessions of the live runs that the current code is part of.
 
         Returns:
-            True if a run held the session. A run that already had its final response has completed
-            normally.
+            True if a run held the session, even if that run already had its final response and
+            completed normally.
 
         Raises:
             SessionBusy: The session is one of `ancestors`, so the current code would wait for
                 itself.
 
-        Cancellation: safe; the run ends all the same.
+        Cancellation: safe; the run still ends.
         """
         run_id = self._gate.stop(session_id, CancelReason.INTERRUPT, reason, ancestors=ancestors)
         run = self._live.get(run_id or "")
@@ -67,5 +68,7 @@ class SessionControl:
         """
         inbox = self._inbox(session_id)
         if inbox is None:
-            raise SessionIdle("no run holds it; pass options to start one", session_id=session_id)
+            raise SessionIdle(
+                "no run holds the session; pass options to start a run", session_id=session_id
+            )
         return cast("AgentOptions[object]", inbox.agent)

@@ -1,4 +1,4 @@
-"""One session as `Client` and `query()` use it: its state, and commits between its runs."""
+"""Access to one session for `Client` and `query()`: its state, and commits between its runs."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,7 +21,7 @@ class SessionHandle:
         session_id: The session.
         ids: Makes ids.
         wall_clock: Returns seconds since the epoch.
-        kept_results: The complete texts of results that were cut.
+        kept_results: The complete texts of truncated results.
     """
 
     session_id: str
@@ -48,8 +48,8 @@ class SessionHandle:
         Raises:
             SessionBusy: A run holds the session, and the runtime's policy is `reject`.
             SessionStoreError, SessionFenced: See `OpenSession.append`.
-            Exception: Any exception of `make`.
+            Exception: Any exception that `make` raises.
 
-        Cancellation: safe; the records are written or they are not.
+        Cancellation: safe; either all records are written or none.
         """
         return await self._transactions.commit(scope, make, on_busy=self._on_busy)

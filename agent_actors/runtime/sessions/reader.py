@@ -20,20 +20,20 @@ from agent_actors.sessions import SessionState
 
 T = TypeVar("T")
 
-# The number of records to decode, which takes some milliseconds, between checkpoints.
+# The number of records to decode between checkpoints; decoding them takes a few milliseconds.
 RECORDS_PER_TICK: Final = 1000
 
 
 class SessionReader:
-    """Reads sessions, including those that runs hold in this process or in others.
+    """Reads sessions, including those that runs in this or another process hold.
 
-    The state of a session in memory is used as it is. All other sessions are read from the store
-    directly, without the actor of the session log.
+    If a session is in memory, its state is used as is. All other sessions are read directly from
+    the store, without the session log's actor.
 
     Args:
         store: The store.
         log: The sessions in memory.
-        gate: Knows which sessions runs hold.
+        gate: Tracks which sessions are held by runs.
         state: Tracks whether the runtime is open.
     """
 
@@ -47,16 +47,16 @@ class SessionReader:
         self._state = state
 
     async def call_store(self, session_id: str, operation: Callable[[], Awaitable[T]]) -> T:
-        """Call the store, with the deadline and the errors of store operations.
+        """Call the store with the deadline for store operations, and translate its errors.
 
         Args:
-            session_id: The session, for errors; empty: none.
+            session_id: The session to name in errors; empty: none.
             operation: The call.
 
         Raises:
             RuntimeClosed: The runtime is closed.
-            SessionStoreError: The store failed, or did not answer in time.
-            AgentError: Any other `AgentError` of the store.
+            SessionStoreError: The store failed, or did not respond in time.
+            AgentError: Any other `AgentError` that the store raises.
 
         Cancellation: see the operation.
         """
@@ -72,7 +72,7 @@ class SessionReader:
                 f"the store failed: {type(error).__name__}: {error}", session_id=session_id
             ) from error
         raise SessionStoreError(
-            f"the store did not answer within {STORE_TIMEOUT:g} s", session_id=session_id
+            f"the store did not respond within {STORE_TIMEOUT:g} s", session_id=session_id
         )
 
     async def info(self, session_id: str) -> SessionInfo | None:
@@ -86,7 +86,7 @@ class SessionReader:
         return await self.call_store(session_id, partial(self.store.info, session_id))
 
     async def state(self, session_id: str) -> SessionState | None:
-        """Return the state of a session, for reading only; None if the session has no records.
+        """Return the state of a session, which must not be changed; None if it has no records.
 
         Raises:
             SessionStoreError: The store cannot be read, or records are lost.

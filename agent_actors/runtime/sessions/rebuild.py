@@ -1,4 +1,4 @@
-"""Rebuilds the conversation of a session from its events, without a runtime or a store. Pure."""
+"""Rebuild the conversation of a session from its events, without a runtime or a store. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -25,8 +25,8 @@ def rebuild_messages(
     a result gets an error result.
 
     Args:
-        events: The events, in order. Events without a `seq`, such as bare events, get the next one;
-            live events are ignored.
+        events: The events, in order. An event without a `seq`, such as a bare event, gets the next
+            number. Live events are ignored.
         max_events: Maximum number of messages; `math.inf` means no limit.
         max_bytes: Maximum number of bytes of the messages as JSON; `math.inf` means no limit.
 

@@ -1,4 +1,4 @@
-"""Changes to sessions that no run holds, each with one lease and one commit.
+"""Changes to sessions that no run holds; each change takes one lease and one commit.
 
 Runs and changes acquire their leases from the same session gate, so a session never has two
 writers.
@@ -46,25 +46,25 @@ class SessionTransactions:
         *,
         on_busy: OnBusy = "reject",
     ) -> SessionState:
-        """Commit records on a session, all or none, and then publish them.
+        """Commit all or none of the records to a session, and then publish them.
 
         Args:
-            scope: The session, run and request of the records; an empty run id is filled in for
-                the lease.
+            scope: The session, run and request of the records; an empty run id is replaced by the
+                lease's run id.
             make: Returns the records, given the state of the session. If `make` returns no records
                 or raises, nothing is written.
             on_busy: The policy if a run holds the session.
 
         Returns:
-            The state of the session. Read it at once: later commits change it.
+            The state of the session. Read the state at once, since later commits change it.
 
         Raises:
-            InvalidEventError: A record could not be decoded; nothing is written.
+            InvalidEventError: A record could not be read back. Nothing is written.
             SessionBusy: A run holds the session.
             SessionStoreError, SessionFenced: See `OpenSession.append`.
-            Exception: Any exception of `make`.
+            Exception: Any exception that `make` raises.
 
-        Cancellation: safe; the records are written or they are not.
+        Cancellation: safe; either all records are written or none.
         """
         run_id = scope.run_id or self._ids.new()
         lease = await self._gate.acquire(scope.session_id, run_id, on_busy=on_busy)
@@ -89,13 +89,13 @@ class SessionTransactions:
 
         Args:
             session_id: The session to create.
-            records: Its records, at least one.
+            records: The records of the session, at least one.
             lines: The same records as they are stored.
             note: The text of the `notification` record that follows them.
             metadata: The metadata of the session; the `notification` record also contains it.
 
         Raises:
-            SessionExists: A session with this id exists.
+            SessionExists: A session with this id already exists.
             SessionBusy: A run holds the session.
             SessionStoreError, SessionFenced: See `OpenSession.append`.
 
@@ -104,7 +104,8 @@ class SessionTransactions:
         with self.hold(session_id) as lease, await self._log.open(lease) as session:
             if session.state.last_seq:
                 raise SessionExists(session_id)
-            # Date the last record now, so that cleaning up old sessions keeps the new session.
+            # Give the last record the current time, so that the cleanup of old sessions keeps the
+            # new session.
             ts = max(self._wall_clock(), records[-1].ts)
             scope = EventScope(session_id, lease.run_id, lease.run_id)
             event_id, seq = self._ids.new(), len(lines) + 1
@@ -113,18 +114,18 @@ class SessionTransactions:
             await session.append_lines([*records, last], [*lines, encode_event(last)])
 
     async def delete(self, lease: Lease) -> None:
-        """Delete the session of a lease from memory and from the store.
+        """Delete the leased session from memory and from the store.
 
         Raises:
             SessionBusy: Another process holds the session.
-            SessionStoreError: The store failed; the session may be deleted.
+            SessionStoreError: The store failed. The session may have been deleted.
 
-        Cancellation: safe; the session is deleted or it is not.
+        Cancellation: safe; the session is either deleted or unchanged.
         """
         await self._log.delete(lease)
 
     def read_anew(self, session_id: str) -> None:
-        """Reload a session at its next use, after it was changed in the store."""
+        """Mark a session as changed in the store, so that it is reloaded at its next use."""
         self._log.read_anew(session_id)
 
     def forget(self, session_id: str) -> None:

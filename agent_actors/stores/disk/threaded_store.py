@@ -39,7 +39,7 @@ from agent_actors.stores.disk.unwritable import is_unwritable
 
 T = TypeVar("T")
 
-_LOG: Final = logging.getLogger("agent_actors.stores")
+_LOG: Final = logging.getLogger(__name__)
 
 # When a commit reaches the disk itself, not only the operating system; see `SqliteStore`.
 Durability: TypeAlias = Literal["sync", "batch", "exit"]

@@ -305,7 +305,7 @@ async def test_closed_question_is_removed(
     held = await hold(ui, [calls, "So."], tools=[*demo_tools(), last], question_timeout=5)
     assert ("note: the question was closed" in ui.texts) == goes_on
     assert ui.texts[-2] == "model: scripted"
-    assert results(held)[0] == "the call was not permitted: no answer within 5 s"
+    assert results(held)[0] == "the call was not permitted: no person answered within 5 s"
 
 
 async def test_late_answer_has_no_effect(
@@ -318,7 +318,7 @@ async def test_late_answer_has_no_effect(
     tools = [*demo_tools(), last]
     held = await hold(ui, [calls, "So."], tools=tools, question_timeout=5.1)
     assert "note: the question was closed" not in ui.texts
-    assert results(held)[:1] == ["the call was not permitted: no answer within 5.1 s"]
+    assert results(held)[:1] == ["the call was not permitted: no person answered within 5.1 s"]
 
 
 async def test_nested_runs_ask_questions_too(

@@ -149,6 +149,6 @@ async def test_what_cannot_be_recorded_is_not_done() -> None:
             raise OSError("no space")
 
     with pytest.raises(
-        HookError, match="hook audit_log in wrap_tool_call: raised OSError: no space"
+        HookError, match="hook audit_log in wrap_tool_call: the hook raised OSError: no space"
     ):
         await run(agent(*use(), hooks=AuditLog(full)))

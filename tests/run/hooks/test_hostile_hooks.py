@@ -82,7 +82,7 @@ async def test_non_object_arguments_are_an_error() -> None:
 
     result = await run(agent(*USE, hooks={"wrap_tool_call": wrap}))
     assert ran == []
-    assert "were rewritten, and do not fit: expected object" in results(result)[0]
+    assert "its rewritten arguments are not valid: expected object" in results(result)[0]
 
 
 async def decides(event: PhaseEvent) -> HookDecision:
@@ -120,11 +120,15 @@ async def answers(request: ModelRequest, call_next: ModelCall) -> ModelCompleted
         ("user_prompt_submit", decides, "modified_prompt must be text that is not blank; got 5"),
         ("after_model", decides, "modified_output must be text here; got dict"),
         ("after_tool", decides, "modified_output: a value of type datetime is not JSON"),
-        ("wrap_tool_call", wraps, "returned an invalid JSON: a value of type datetime"),
-        ("wrap_tool_call", writes_in_place, "returned an invalid JSON: a value of type datetime"),
-        ("wrap_tool_call", asks_with_a_number, "with int; expected ToolUseBlock"),
-        ("wrap_model_call", asks_with_a_number, "with int; expected ModelRequest"),
-        ("wrap_model_call", answers, "returned an invalid answer: a value of type datetime"),
+        ("wrap_tool_call", wraps, "returned an invalid JSON value: a value of type datetime"),
+        (
+            "wrap_tool_call",
+            writes_in_place,
+            "returned an invalid JSON value: a value of type datetime",
+        ),
+        ("wrap_tool_call", asks_with_a_number, "of type int; expected ToolUseBlock"),
+        ("wrap_model_call", asks_with_a_number, "of type int; expected ModelRequest"),
+        ("wrap_model_call", answers, "returned an invalid response: a value of type datetime"),
     ],
 )
 async def test_non_json_output_is_hook_error(phase: str, hook: object, says: str) -> None:
@@ -163,7 +167,7 @@ async def test_unsupported_rewrite_is_reported() -> None:
         ("confused", "before_tool", "ignored"),
         ("confused", "before_tool", "replace"),
     ]
-    assert result.hook_events[0].reason == "modified_output does not count"
+    assert result.hook_events[0].reason == "modified_output has no effect in this phase"
 
 
 @pytest.mark.parametrize("looks", [True, False], ids=["a hook", "a policy"])

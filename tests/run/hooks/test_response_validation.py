@@ -42,24 +42,24 @@ class Derived(TextBlock):
 
 
 UNSOUND: list[tuple[ModelCompleted, str]] = [
-    (make((5,)), r"blocks\[0\] is not a block of a response, but a int"),
-    (make((OK, Foreign())), r"blocks\[1\] is not a block of a response, but a Foreign"),
-    (make((Derived("x"),)), r"blocks\[0\] is not a block of a response, but a Derived"),
-    (make((ToolResultBlock("c", "x"),)), "but a ToolResultBlock"),
+    (make((5,)), r"blocks\[0\] must be a block of a response; got int"),
+    (make((OK, Foreign())), r"blocks\[1\] must be a block of a response; got Foreign"),
+    (make((Derived("x"),)), r"blocks\[0\] must be a block of a response; got Derived"),
+    (make((ToolResultBlock("c", "x"),)), "got ToolResultBlock"),
     (make("text"), "blocks must be a tuple of blocks; got str"),
     (make(None), "blocks must be a tuple of blocks; got NoneType"),
     (make((text(5),)), r"blocks\[0\]: not a content block: Expected `str`, got `int`"),
     (make((text(OK),)), r"blocks\[0\]: not a content block"),
     (make((OK,), usage=None), "usage must be a Usage; got NoneType"),
     (make((OK,), usage={"input_tokens": 1}), "usage must be a Usage; got dict"),
-    (make((OK,), usage=Usage(-1)), r"usage.input_tokens must be a number of tokens; got -1"),
+    (make((OK,), usage=Usage(-1)), r"usage.input_tokens must be an int of at least 0; got -1"),
     (make((OK,), usage=Usage(0, cast("int", 1.5))), "usage.output_tokens must be"),
     (make((OK,), finish_reason="because"), "finish_reason must be one of stop, tool_calls"),
     (make((OK,), finish_reason=[]), "finish_reason must be one of"),
-    (make((OK,), model=5), "model cannot be int"),
-    (make((OK,), response_id=None), "response_id cannot be NoneType"),
-    (make((OK,), output=5), "output cannot be int"),
-    (make((OK,), done="no"), "done cannot be str"),
+    (make((OK,), model=5), "model has the wrong type int"),
+    (make((OK,), response_id=None), "response_id has the wrong type NoneType"),
+    (make((OK,), output=5), "output has the wrong type int"),
+    (make((OK,), done="no"), "done has the wrong type str"),
 ]
 
 
@@ -72,7 +72,9 @@ async def test_foreign_objects_are_hook_error(answer: ModelCompleted, says: str)
     async with open_runtime() as runtime:
         with pytest.raises(HookError, match=says) as caught:
             await runtime.run("Go.", options, session_id="s")
-        assert "hook foreign in wrap_model_call: returned an invalid answer" in str(caught.value)
+        assert "hook foreign in wrap_model_call: the hook returned an invalid response" in str(
+            caught.value
+        )
         assert (await runtime.run("Again.", agent("Fine."), session_id="s")).text == "Fine."
         check_quiet(runtime)
 

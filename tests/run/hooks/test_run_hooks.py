@@ -72,13 +72,13 @@ async def test_hooks_share_state_within_a_run() -> None:
         assert ctx.state == {}
         ctx.state["seen"] = 0
         ctx.register_tool(extra)
-        with pytest.raises(ConfigError, match="the name is taken in this run"):
+        with pytest.raises(ConfigError, match="this run already has a tool with this name"):
             ctx.register_tool(echo)
 
     async def count(event: PreToolUseEvent, ctx: HookContext) -> None:
         assert ctx.state["seen"] == 0
         assert ctx.run.session_id == "s"
-        with pytest.raises(ConfigError, match="in before_agent only"):
+        with pytest.raises(ConfigError, match="only in before_agent"):
             ctx.register_tool(extra)
 
     hooks: Hooks = {"before_agent": begin, "pre_tool_use": count}
@@ -131,8 +131,12 @@ async def test_failing_end_hook_hides_no_error(fails: bool) -> None:
     turn: Turn = fail(ProviderConnectError("no", endpoint="e")) if fails else "Done."
     with pytest.raises(ProviderConnectError if fails else HookError) as caught:
         await run(agent(turn, hooks={"after_agent": after}))
-    told = "hook after in after_agent: raised ValueError: odd"
-    assert caught.value.__notes__ == [f"and then: {told}"] if fails else str(caught.value) == told
+    told = "hook after in after_agent: the hook raised ValueError: odd"
+    assert (
+        caught.value.__notes__ == [f"and an after_agent hook failed: {told}"]
+        if fails
+        else str(caught.value) == told
+    )
 
 
 async def test_hanging_end_hooks_are_abandoned(
@@ -141,7 +145,7 @@ async def test_hanging_end_hooks_are_abandoned(
     async def hang(event: AfterAgentEvent) -> None:
         await trio.sleep_forever()
 
-    with pytest.raises(HookError, match="the hooks did not end within 10 s"):
+    with pytest.raises(HookError, match="the hooks did not finish within 10 s"):
         await run(agent("Done.", hooks={"after_agent": hang}))
 
 
@@ -170,7 +174,7 @@ async def talking(event: object) -> str:
     [
         (broken, "raised ValueError: odd"),
         (hanging, "did not decide within 60 s"),
-        (talking, "returned str; expected a HookDecision, or None to proceed"),
+        (talking, "returned a value of type str; expected a HookDecision, or None to proceed"),
         (leaving, "raised SystemExit: 3"),
     ],
 )
@@ -190,7 +194,7 @@ async def test_failing_hook_ends_run_by_name(
         check_history(history)
         assert (await runtime.run("Again.", agent("Fine."), session_id="s")).text == "Fine."
     name = getattr(hook, "__name__", "")
-    assert str(caught.value) == f"hook {name} in {phase}: {says}"
+    assert str(caught.value) == f"hook {name} in {phase}: the hook {says}"
     assert (caught.value.hook, caught.value.phase) == (name, phase)
 
 
@@ -201,11 +205,11 @@ async def test_invalid_wrapper_result_is_reported() -> None:
     def one(request: object) -> int:
         return 1
 
-    with pytest.raises(HookError, match="returned int; expected a ModelCompleted"):
+    with pytest.raises(HookError, match="of type int; expected a ModelCompleted"):
         await run(agent("Done.", hooks={"wrap_model_call": wrap}))
-    with pytest.raises(HookError, match="returned int; expected a ToolOutput"):
+    with pytest.raises(HookError, match="of type int; expected a ToolOutput"):
         await run(agent(*USE, hooks={"wrap_tool_call": wrap}))
-    with pytest.raises(HookError, match="returned int; expected a ModelRequest"):
+    with pytest.raises(HookError, match="of type int; expected a ModelRequest"):
         await run(agent("Done.", hooks={"modify_request": one}))
 
 
@@ -215,7 +219,9 @@ async def test_wrapper_exiting_ends_only_its_run(phase: str) -> None:
         raise SystemExit(3)
 
     async with open_runtime() as runtime:
-        with pytest.raises(HookError, match=f"hook leave in {phase}: raised SystemExit: 3"):
+        with pytest.raises(
+            HookError, match=f"hook leave in {phase}: the hook raised SystemExit: 3"
+        ):
             await runtime.run("Go.", agent(*USE, hooks={phase: leave}))
         assert (await runtime.run("Go.", agent("Fine."))).text == "Fine."
 
@@ -249,7 +255,9 @@ async def test_wrapper_may_have_its_own_deadline(autojump_clock: MockClock) -> N
         ) -> ModelCompleted:
             return await call_next(request)
 
-    with pytest.raises(HookError, match="hook Impatient in wrap_model_call: did not finish within"):
+    with pytest.raises(
+        HookError, match="hook Impatient in wrap_model_call: the hook did not finish within"
+    ):
         await run(agent([pause(50), say("Done.")], hooks=Impatient()))
 
 
@@ -265,7 +273,9 @@ async def test_hanging_wrapper_ends_at_hook_timeout(
         await trio.sleep_forever()
 
     options = attrs.evolve(agent(*USE, hooks={phase: hang}), hook_timeout=7)
-    with pytest.raises(HookError, match=f"hook hang in {phase}: did not finish within 7 s"):
+    with pytest.raises(
+        HookError, match=f"hook hang in {phase}: the hook did not finish within 7 s"
+    ):
         await run(options)
     assert trio.current_time() < 10
 
@@ -299,7 +309,9 @@ async def test_first_failing_hook_is_reported() -> None:
     async def inner(one: ToolUseBlock, call_next: ToolCall) -> ToolOutput:
         raise ValueError("odd")
 
-    with pytest.raises(HookError, match="hook inner in wrap_tool_call: raised ValueError: odd"):
+    with pytest.raises(
+        HookError, match="hook inner in wrap_tool_call: the hook raised ValueError: odd"
+    ):
         await run(agent(*USE, hooks=[Outer(), {"wrap_tool_call": inner}]))
 
 
@@ -404,7 +416,7 @@ async def test_hanging_subagent_stop_is_abandoned(
     plain = agent(call("delegate", {}), "Done.", hooks={"subagent_stop": hanging})
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", attrs.evolve(plain, tools=[delegate]))
-    assert "hook <all> in subagent_stop: the hooks did not end within 10 s" in results(result)[0]
+    assert "hook <all> in subagent_stop: the hooks did not finish within 10 s" in results(result)[0]
     assert trio.current_time() == pytest.approx(10)
 
 

@@ -119,7 +119,7 @@ async def test_invalid_arguments_are_hook_error() -> None:
     async def rewrite(event: PreToolUseEvent) -> HookDecision:
         return HookDecision(modified_input={"txt": 1})
 
-    with pytest.raises(HookError, match="hook rewrite in before_tool: wrote arguments that do not"):
+    with pytest.raises(HookError, match="the arguments so that they are not valid for the tool"):
         await run(agent(*USE, hooks={"pre_tool_use": rewrite}))
 
 

@@ -267,7 +267,7 @@ async def test_failed_attempts_count_as_requests(
         with pytest.raises(ProviderStatusError) as caught:
             await runtime.run("Go.", options, session_id="s")
         check_quiet(runtime)
-    assert "not tried again: the budget is used up (requests)" in caught.value.__notes__
+    assert "not retried, since the budget is used up (requests)" in caught.value.__notes__
     records = await store.load("s")
     assert [r.type for r in records][-2:] == ["usage", "error"]
     assert isinstance(records[-1], ErrorEvent)
@@ -297,7 +297,7 @@ async def test_shown_failed_attempt_counts_its_tokens(autojump_clock: MockClock)
             await runtime.run("Go.", limited)
     assert result.usage == Usage(10, 105, estimated=True)
     assert result.cost == pytest.approx((20 + 1050) / MILLION)
-    assert caught.value.__notes__ == ["not tried again: the budget is used up (output_tokens)"]
+    assert caught.value.__notes__ == ["not retried, since the budget is used up (output_tokens)"]
 
 
 async def test_fallback_request_has_own_price(autojump_clock: MockClock) -> None:

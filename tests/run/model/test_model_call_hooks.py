@@ -151,12 +151,14 @@ async def test_hook_calls_model_once_at_time(swallows: bool) -> None:
             assert result.text == "One.Two."
             assert result.hook_events == ()
         else:
-            with pytest.raises(HookError, match="hook both in wrap_model_call: called call_next"):
+            with pytest.raises(
+                HookError, match="hook both in wrap_model_call: the hook called call_next"
+            ):
                 await runtime.run("Go.", options, session_id="s")
         check_quiet(runtime)
     assert len(model.requests) <= 1  # none if the refusal came before the request
     assert len(refused) == 1
-    assert "make one after the other" in refused[0]
+    assert "make one call after the other" in refused[0]
 
 
 async def test_leftover_task_cannot_call_model(
@@ -168,7 +170,7 @@ async def test_leftover_task_cannot_call_model(
     async def leaves(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         async def late() -> None:
             await ended.wait()
-            with pytest.raises(HookError, match="when it had ended") as caught:
+            with pytest.raises(HookError, match="after it had ended") as caught:
                 await call_next(request)
             told.append(caught.value.phase)
 

@@ -121,7 +121,7 @@ async def test_final_failure_lists_attempts(
             await runtime.run("Go.", agent)
         assert len(model_of(agent).requests) == 3
         (note,) = caught.value.__notes__
-        assert note.startswith("tried 3 times in ")
+        assert note.startswith("the call made 3 attempts in ")
 
 
 @pytest.mark.feature("ASDK-025")
@@ -263,7 +263,7 @@ async def test_long_pause_fails_immediately(
         with pytest.raises(ProviderStatusError) as caught:
             await runtime.run("Go.", agent, session_id="s")
         *_, end = await runtime.sessions.records("s")
-    reason = "the endpoint asks to wait 61 s; more than 60 s is not waited"
+    reason = "the endpoint asks clients to wait 61 s; calls do not wait longer than 60 s"
     assert str(caught.value).endswith(f"({reason})")
     assert (caught.value.hint, isinstance(end, ErrorEvent) and end.message) == (
         reason,

@@ -113,7 +113,7 @@ async def test_pause_beyond_patience_fails_immediately(
         actors.services = attrs.evolve(actors.services, chance=lambda: 1.0)
         nursery.start_soon(others)
         start = trio.current_time()
-        reason = r"429.* asks to wait 59 s; a call waits at most 300 s in total\)"
+        reason = r"429.* asks clients to wait 59 s; a call waits no longer than 300 s in total\)"
         with pytest.raises(ProviderStatusError, match=reason):
             await runtime.run("Go.", agent)
         assert 241 < trio.current_time() - start < 260

@@ -131,9 +131,13 @@ async def test_zero_retries_takes_first_response() -> None:
 @pytest.mark.parametrize(
     ("turn", "stop_reason", "fault"),
     [
-        ([say("I will not."), finish("refusal")], "refusal", "before the model gave one"),
+        (
+            [say("I will not."), finish("refusal")],
+            "refusal",
+            "before the model returned the output",
+        ),
         ([say('{"name": "Pa'), finish("length")], "length", "the response is not JSON"),
-        ([say(PARIS), finish("refusal")], "refusal", "before the model gave one"),
+        ([say(PARIS), finish("refusal")], "refusal", "before the model returned the output"),
     ],
 )
 async def test_refusal_or_truncation_is_not_retried(
@@ -166,14 +170,14 @@ async def test_asking_again_counts_as_an_iteration() -> None:
 async def test_early_end_has_no_output() -> None:
     result = await run([call("lookup", {"key": "a"})], iterations=1)
     assert result.stop_reason == "max_iterations"
-    with pytest.raises(OutputError, match="the run ended before the model gave one"):
+    with pytest.raises(OutputError, match="the run ended before the model returned the output"):
         _ = result.output
 
 
 async def test_result_describes_only_last_response() -> None:
     result = await run("no", [call("lookup", {"key": "a"})], iterations=2)
     assert result.stop_reason == "max_iterations"
-    with pytest.raises(OutputError, match="the run ended before the model gave one"):
+    with pytest.raises(OutputError, match="the run ended before the model returned the output"):
         _ = result.output
 
 

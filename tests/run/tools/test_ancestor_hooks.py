@@ -250,9 +250,12 @@ async def answers_otherwise(event: PreToolUseEvent) -> object:
 @pytest.mark.parametrize(
     ("hook", "says"),
     [
-        (raises, "hook raises in before_tool: raised ZeroDivisionError: oh"),
-        (hangs, "hook hangs in before_tool: did not decide within 3 s"),
-        (answers_otherwise, "hook answers_otherwise in before_tool: returned int"),
+        (raises, "hook raises in before_tool: the hook raised ZeroDivisionError: oh"),
+        (hangs, "hook hangs in before_tool: the hook did not decide within 3 s"),
+        (
+            answers_otherwise,
+            "hook answers_otherwise in before_tool: the hook returned a value of type int",
+        ),
     ],
 )
 async def test_failing_parent_hook_fails_nested_run(
@@ -414,7 +417,7 @@ async def test_hook_of_ended_trio_run_denies() -> None:
         found.append(gates)
 
     await gates_of_another_trio_run(gate, keep)
-    with pytest.raises(HookError, match="the trio run around it has ended"):
+    with pytest.raises(HookError, match="the trio run of that run has ended"):
         await found[0].judge(CALL, Messages())
 
 
@@ -427,7 +430,7 @@ async def test_hook_ending_during_check_denies() -> None:
             await trio.sleep_forever()
 
     async def judge(gates: above.AncestorHooks) -> None:
-        with pytest.raises(HookError, match="the trio run around it has ended"):
+        with pytest.raises(HookError, match="the trio run of that run has ended"):
             await gates.judge(CALL, Messages())
         failed.set()
 

@@ -34,7 +34,7 @@ def misfit(rule: str, behavior: str = "allow") -> Answer:
 
 
 WRONG: list[tuple[Answer, str]] = [
-    (cast("Answer", True), "an answer must be a str .* or PermissionDecision"),
+    (cast("Answer", True), "an answer must be a str .* or a PermissionDecision"),
     (cast("Answer", 5), "got 5"),
     (cast("Answer", None), "got None"),
     (cast("Answer", ["yes"]), r"got \['yes'\]"),
@@ -135,7 +135,7 @@ async def test_unusable_answer_is_asked_again() -> None:
             for one in records
             if isinstance(one, Event | Notification) and isinstance(one, Notification)
         ]
-        assert "is asked about again, as its answer does not fit" in told[0]
+        assert "is not valid, so a person is asked again" in told[0]
         rewritten.append("d")
         last = await runtime.resume("s", {again.questions[0].id: "yes"}, options)
         assert results(last) == ["said d"]

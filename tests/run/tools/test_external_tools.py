@@ -106,7 +106,7 @@ async def test_other_calls_and_questions_continue() -> None:
         assert (seen.questions[0].id, seen.external_calls) == (question.id, (page,))
         with pytest.raises(SessionSuspended) as told:
             await runtime.run("Hello?", options, session_id="s")
-        waits = f"waits for answers to {question.id} and for the results of calls {page.id};"
+        waits = f"is waiting for answers to {question.id} and for the results of calls {page.id};"
         assert waits in str(told.value)
         again = await runtime.resume("s", {question.id: "yes"}, options)
         assert (again.stop_reason, again.questions) == ("awaiting_approval", ())
@@ -216,7 +216,7 @@ async def test_unknown_and_duplicate_results_are_refused() -> None:
         with pytest.raises(CallClosed):
             await runtime.resume("s", {}, options, results={one.id: "A", two.id: "B"})
         assert (await runtime.resume("s", {}, options, results={two.id: "B"})).text == "Done."
-        with pytest.raises(SessionSuspended, match="waits for no answers and no results"):
+        with pytest.raises(SessionSuspended, match="is not waiting for answers or results"):
             await runtime.resume("s", {}, options, results={two.id: "B"})
 
 

@@ -101,7 +101,7 @@ async def test_allowlist_narrows_but_never_widens() -> None:
         assert [event.data for event in told] == [{"tool": "no_such"}]
         denied = attrs.evolve(options, permissions=PermissionPolicy(disallowed_tools=["echo"]))
         await runtime.run("Go.", denied, tool_whitelist=["echo", "other"])
-        with pytest.raises(ConfigError, match="tool_whitelist is a list of names; got 'echo'"):
+        with pytest.raises(ConfigError, match="tool_whitelist must be a list of names; got 'echo'"):
             await runtime.run("Go.", options, tool_whitelist="echo")
     offered = [[spec.name for spec in request.tools] for request in asked(options)]
     assert offered == [["echo"], ["other"]]
@@ -152,7 +152,7 @@ async def test_person_answers_from_another_task(answer: str, text: str) -> None:
 
 async def test_unanswered_question_is_a_denial(autojump_clock: MockClock) -> None:
     result = await run(with_policy())
-    assert results(result) == ["the call was not permitted: no answer within 300 s"]
+    assert results(result) == ["the call was not permitted: no person answered within 300 s"]
     assert trio.current_time() >= 300
 
 
@@ -306,7 +306,7 @@ async def test_hanging_approver_denies_in_time(autojump_clock: MockClock) -> Non
         await trio.sleep_forever()
 
     hanging = attrs.evolve(with_policy(), can_use_tool=hang)
-    assert "no answer within 300 s" in results(await run(hanging))[0]
+    assert "can_use_tool did not decide within 300 s" in results(await run(hanging))[0]
 
 
 async def test_failing_approver_harms_only_its_run() -> None:
@@ -317,7 +317,9 @@ async def test_failing_approver_harms_only_its_run() -> None:
     def forgetful(request: PermissionRequest) -> None:
         pass
 
-    with pytest.raises(HookError, match="hook can_use_tool in permission: raised ValueError: odd"):
+    with pytest.raises(
+        HookError, match="hook can_use_tool in permission: the callback raised ValueError: odd"
+    ):
         await run(attrs.evolve(with_policy(), can_use_tool=broken))
     with pytest.raises(HookError, match="got NoneType"):
         await run(attrs.evolve(with_policy(), can_use_tool=cast(CanUseTool, forgetful)))
@@ -411,7 +413,7 @@ async def test_approved_rewrite_cannot_bypass_checks() -> None:
 
     assert "not permitted" in await approved(text="bad")
     assert await approved(text="worse") == "the call was refused: worse"
-    assert "do not fit" in await approved(txt=1)
+    assert "are not valid" in await approved(txt=1)
     assert ran == []
 
 
@@ -481,7 +483,7 @@ async def test_ask_tool_needs_no_permission() -> None:
 async def test_unanswered_model_question_is_reported(autojump_clock: MockClock) -> None:
     turns: list[Turn] = [call("AskUserQuestion", {"question": "Anybody?"}), "Done."]
     options = attrs.evolve(agent(*turns), tools=[ask_user_question])
-    assert results(await run(options)) == ["no answer in time"]
+    assert results(await run(options)) == ["the question was not answered in time"]
 
 
 async def test_outside_runtime_there_is_no_approver() -> None:

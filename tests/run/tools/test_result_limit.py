@@ -121,7 +121,7 @@ async def test_results_within_the_limit_are_unchanged() -> None:
     ("offset", "call_id", "words"),
     [
         (10**6, "c1", f"ends at byte {SIZE}"),
-        (0, "other", "the calls whose results were cut are: 'c1'"),
+        (0, "other", "the calls with truncated results are: 'c1'"),
         (8, "c1", "These are the bytes 9 to"),  # within a character
     ],
 )
@@ -135,7 +135,7 @@ async def test_dropped_text_is_reported() -> None:
     async with open_runtime() as runtime:
         runtime._actors.kept_results._capacity = 100
         result = await runtime.run("Go.", options)
-    assert "is not kept any more" in str(result.tool_calls[1].content)
+    assert "is no longer kept" in str(result.tool_calls[1].content)
 
 
 async def test_blocks_and_objects_are_cut() -> None:

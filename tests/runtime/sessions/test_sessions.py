@@ -208,7 +208,7 @@ async def test_store_failure_is_reported(
     async with open_runtime(store=Broken()) as runtime:
         with pytest.raises(SessionStoreError, match="the store failed: OSError: no disk"):
             await runtime.sessions.info("s")
-        with pytest.raises(SessionStoreError, match="did not answer within 10 s"):
+        with pytest.raises(SessionStoreError, match="did not respond within 10 s"):
             await runtime.sessions.records("s")
 
 
@@ -395,7 +395,7 @@ async def test_unknown_records_survive_everything(
     lines[-1] = json.dumps({**known, "x_field": {"deep": [1, 2.50]}})
     lines.append(
         json.dumps(
-            {"type": "x.later", "session_id": "s", "seq": seq, "ts": known["ts"], "data": [None]}
+            {**known, "type": "x.later", "seq": seq, "data": [None]}
         )
     )
     await runtime.sessions.import_records(lines, session_id="t")
@@ -411,7 +411,7 @@ async def test_unknown_records_survive_everything(
 BAD: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "got none"),
     "no JSON": (["{"], "expected the JSON of a record"),
-    "no session": (['{"type":"notification"}'], "session_id"),
+    "no text": (['{"type":"notification"}'], "missing required field `text`"),
     "a gap": (['{"type":"x","session_id":"t","seq":2}'], "record 1 has the number 2"),
 }
 
