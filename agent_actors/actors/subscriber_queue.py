@@ -42,6 +42,7 @@ class Gap:
         target: The highest `seq` known to be in the log.
         position: The number of events queued before the gap, which are delivered first.
         left: True if the session has since been evicted from memory, so its log may start again.
+        requested: The value of `target` when the log was last read; 0 before the first time.
     """
 
     session_id: str
@@ -49,6 +50,7 @@ class Gap:
     target: int
     position: int
     left: bool = False
+    requested: int = 0
 
 
 class SubscriberQueue:
@@ -127,6 +129,7 @@ class SubscriberQueue:
         """Remove and return the next event, or return the next gap; None if there is none."""
         gap = next(iter(self._gaps.values()), None)
         if gap is not None and gap.position <= self._taken:
+            gap.requested = gap.target
             return gap
         if not self._queue:
             return None
@@ -142,8 +145,8 @@ class SubscriberQueue:
         """
         if self._gaps.get(gap.session_id) is not gap:
             return False
-        if gap.after < upto < gap.target:
-            gap.after = upto
+        if upto < gap.target and (gap.after < upto or gap.requested < gap.target):
+            gap.after = max(gap.after, upto)  # read again: the log may have grown meanwhile
             return True
         del self._gaps[gap.session_id]
         self.dropped += max(0, gap.target - upto)  # records that the log no longer has

@@ -230,6 +230,17 @@ def test_records_missing_from_log_are_counted() -> None:
     assert drain(waiting, []) == ["s4"]
 
 
+def test_record_published_while_log_is_read() -> None:
+    waiting = backlog(session_id="s", after_seq=0)
+    gap = waiting.take()
+    assert isinstance(gap, Gap)
+    waiting.offer(record(1))  # committed after the log was read
+    assert waiting.fill(gap, 0)
+    assert waiting.take() is gap
+    assert waiting.fill(gap, 1)
+    assert (waiting.take(), waiting.dropped) == (None, 0)
+
+
 def test_reading_may_go_on_where_it_ended() -> None:
     waiting = backlog(session_id="s", after_seq=0)
     waiting.offer(record(5))

@@ -43,7 +43,7 @@ def test_documented_fields_match_the_code() -> None:
 
 
 def examples() -> Iterator[tuple[str, str, str]]:
-    for _, pattern, permits, does_not, restricts in table("| read as |")[1:]:
+    for _, pattern, permits, does_not, restricts in table("| interpreted as |")[1:]:
         rule = pattern.strip("`")
         for what, cell in (("permits", permits), ("not", does_not), ("restricts", restricts)):
             for value in re.findall(r"`([^`]+)`", cell):

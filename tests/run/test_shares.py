@@ -37,7 +37,9 @@ def calls(name: str, count: int) -> AgentOptions:
 
 async def test_800_calls_stay_bounded_and_ordered() -> None:
     async with open_runtime() as runtime:
-        result = await runtime.run("Go.", attrs.evolve(calls("quick", 800), max_calls_per_response=800))
+        result = await runtime.run(
+            "Go.", attrs.evolve(calls("quick", 800), max_calls_per_response=800)
+        )
         assert runtime.statistics().tools.tools.peak <= 16
     assert [c.content for c in result.tool_calls] == [str(number) for number in range(800)]
     assert [m.content for m in result.messages.tool_messages()] == [str(n) for n in range(800)]

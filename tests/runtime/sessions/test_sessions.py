@@ -393,11 +393,7 @@ async def test_unknown_records_survive_everything(
     seq = len(lines) + 1
     known = json.loads(lines[-1])
     lines[-1] = json.dumps({**known, "x_field": {"deep": [1, 2.50]}})
-    lines.append(
-        json.dumps(
-            {**known, "type": "x.later", "seq": seq, "data": [None]}
-        )
-    )
+    lines.append(json.dumps({**known, "type": "x.later", "seq": seq, "data": [None]}))
     await runtime.sessions.import_records(lines, session_id="t")
     await talk(runtime, "On.", session_id="t")
     fork = await runtime.sessions.fork("t")
