@@ -37,7 +37,4 @@ from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion
 from agent_actors.domain.events import bare_event as bare_event
-from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.runtime.sessions.rebuild import rebuild_messages as rebuild_messages
-
-protect_loaded_modules()

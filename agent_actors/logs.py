@@ -9,7 +9,4 @@ Example:
     ```
 """
 
-from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.run.log_ids import RunIds as RunIds
-
-protect_loaded_modules()

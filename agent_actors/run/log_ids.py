@@ -7,6 +7,7 @@ therefore adds the ids when a handler receives a record. Records that are not lo
 import logging
 from typing import Final
 
+from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.run.context import current_context
 
 _NAMES: Final = ("session_id", "run_id", "request_id")
@@ -38,3 +39,6 @@ class RunIds(logging.Filter):
         for name, value in zip(_NAMES, ids, strict=True):
             fields.setdefault(name, value)
         return True
+
+
+protect_loaded_modules()

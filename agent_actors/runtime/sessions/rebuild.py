@@ -9,6 +9,7 @@ from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.events import AnyEvent, Event
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import ConfigError
+from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.sessions import fold
 
 
@@ -49,3 +50,6 @@ def _numbered(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
         elif event.recorded:
             last += 1
             yield attrs.evolve(event, seq=last)
+
+
+protect_loaded_modules()
