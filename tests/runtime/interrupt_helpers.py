@@ -80,7 +80,12 @@ class Program(Hook):
     def options(self) -> AgentOptions:
         """The agent."""
         return AgentOptions(
-            model="m", base_url=self.base_url, api_key="k", tools=[look, think], hooks=[self]
+            model="m",
+            base_url=self.base_url,
+            api_key="k",
+            tools=[look, think],
+            auto_execute_tools=True,
+            hooks=[self],
         )
 
     async def stream(self) -> None:
