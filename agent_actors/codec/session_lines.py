@@ -1,7 +1,7 @@
 """Operations on the JSON lines of records without decoding them, and the size of messages.
 
-A line also contains fields that this version does not know. Moving a line to another session keeps
-them unchanged. `codec/events.py` reads and writes the fields that this version knows.
+A line may contain fields that this version does not know. They are kept unchanged when a line is
+moved to another session. `codec/events.py` reads and writes the fields that this version knows.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def session_of(line: bytes) -> str:
 
 
 def completed_line(line: bytes, header: Mapping[str, JsonValue]) -> bytes:
-    """Return the record with these fields in place of missing ones; the others stay unchanged.
+    """Return the record with these fields added where missing; its other fields stay unchanged.
 
     Raises:
         InvalidEventError: The line is not a JSON object.

@@ -52,7 +52,10 @@ def copy_object(value: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Return whether two values are the same JSON; unlike `==`, tell `1`, `1.0` and `true` apart."""
+    """Return whether two values are the same JSON.
+
+    Unlike `==`, this function distinguishes `1`, `1.0` and `true`.
+    """
     if isinstance(one, dict):
         return (
             isinstance(other, dict)

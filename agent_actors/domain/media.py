@@ -278,7 +278,7 @@ def _check_declared(told: str, found: str) -> None:
     odd = found and not (is_image(told) and is_image(found))
     if told and told != found and (odd or told in _TOLD_BY_BYTES):
         raise MediaError(
-            f"declared as {told}, but the bytes are {found or 'of another type'}; "
+            f"media_type is {told}, but the bytes are {found or 'of another type'}; "
             "endpoints reject that, so omit media_type to have it determined from the bytes"
         )
 
