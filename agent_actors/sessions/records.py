@@ -193,7 +193,7 @@ def as_records(messages: Messages) -> Iterator[EventBuilder]:
             case _:
                 raise MessageError(
                     f"message {index}: a {message.role} message is allowed only at the "
-                    "beginning; it is not stored, because the agent's options contain the system prompt",
+                    "beginning; a session does not store it, because it is in the agent's options",
                     index=index,
                 )
 
