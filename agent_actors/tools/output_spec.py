@@ -234,8 +234,8 @@ def _output_schema(
     strict = None if spec.strict is False else strict_form(schema)
     if spec.strict and strict is None:
         raise ConfigError(
-            f"output_type {name}: strict=True was passed, but the schema has no strict form; give every "
-            "field a type and no default factory, or omit strict"
+            f"output_type {name}: strict=True was passed, but the schema has no strict form; give "
+            "every field a type and no default factory, or omit strict"
         )
     return OutputSchema(name, schema, spec.description or description, strict)
 
