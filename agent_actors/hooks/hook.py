@@ -40,7 +40,7 @@ class HookContext(Protocol):
 
     @property
     def state(self) -> dict[str, object]:
-        """A dict in which hooks can store values; shared by all hooks of the run, dropped with it."""
+        """A dict for values of hooks, shared by the hooks of a run and dropped with the run."""
         ...
 
     def record(self, event: EventBuilder) -> None:
