@@ -130,7 +130,7 @@ def test_every_error_says_what_it_is() -> None:
         (
             CallClosed("c", session_id="s"),
             (
-                "session 's': call 'c' does not accept a result: it has one already, its tool runs "
+                "session 's': call 'c' does not accept a result: it already has one, its tool runs "
                 "in the runtime, or it does not exist"
             ),
             {"call_id": "c", "session_id": "s"},
@@ -139,7 +139,7 @@ def test_every_error_says_what_it_is() -> None:
         (
             SessionExists("s"),
             (
-                "session 's': a session with this id exists already; choose another id, or delete "
+                "session 's': a session with this id already exists; choose another id, or delete "
                 "the session first"
             ),
             {"session_id": "s"},

@@ -131,8 +131,8 @@ def _fields(value: object, path: str) -> list[tuple[str, object]]:
     if dataclasses.is_dataclass(value):
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
     raise TypeError(
-        f"a value of type {type(value).__name__} cannot be JSON{_at(path)}; expected text, "
-        "numbers, bools, None, lists, dicts, dataclasses, attrs classes or blocks"
+        f"a value of type {type(value).__name__} cannot be converted to JSON{_at(path)}; expected "
+        "text, numbers, bools, None, lists, dicts, dataclasses, attrs classes or blocks"
     )
 
 

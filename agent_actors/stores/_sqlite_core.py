@@ -180,7 +180,8 @@ class SqliteCore:
         (mode,) = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != b"wal":
             raise ForeignFile(
-                f"SQLite cannot use a write-ahead log here, only {mode.decode()!r}; use a local disk"
+                f"SQLite cannot use a write-ahead log here (only {mode.decode()!r}); use a local "
+                "disk"
             )
         self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         self._db.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")

@@ -110,7 +110,10 @@ class Mine(Notification):
             note("a", data=float("nan")),
             "notification event: nan is not a JSON number - at `$.data`",
         ),
-        (note("a", data=cast(Any, {"b": [b"x"]})), "a value of type bytes is not JSON (at b[0])"),
+        (
+            note("a", data=cast(Any, {"b": [b"x"]})),
+            "a value of type bytes cannot be converted to JSON (at b[0])",
+        ),
         (note("a", data=nested(MAX_DEPTH + 1)), "at most 100 levels deep; got more"),
         (
             UserMessage(SCOPE, "i", 1.0, "a", (TextBlock("a", extra={"x": nested(200)}),)),
@@ -131,7 +134,7 @@ class Mine(Notification):
             "usage event: Expected `int`, got `str` - at `$.usage.input_tokens`",
         ),
         (ToolResult(SCOPE, "i", 1.0, "c", "t", cast(Any, 3)), "at `$.content`"),
-        (Mine(SCOPE, "i", 1.0, "a"), "expected an event class of agent_actors.events"),
+        (Mine(SCOPE, "i", 1.0, "a"), "expected an event class from agent_actors.events"),
     ],
 )
 def test_error_names_type_field_and_value(event: Event, message: str) -> None:

@@ -179,10 +179,10 @@ def test_last_decision_on_calls_wins() -> None:
     ("rule", "reason"),
     [
         ("Bash(npm *)", "does not match the call"),
-        ("*(git *)", "must name the tool 'Bash'"),
-        ("*", "must name the tool 'Bash'"),
-        ("Edit", "must name the tool 'Bash'"),
-        ("Bash(", "it must end with"),
+        ("*(git *)", "must name the tool of the call, 'Bash'"),
+        ("*", "must name the tool of the call, 'Bash'"),
+        ("Edit", "must name the tool of the call, 'Bash'"),
+        ("Bash(", "the rule must end with"),
     ],
 )
 @pytest.mark.parametrize("behavior", ["allow", "deny"])

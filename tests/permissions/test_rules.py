@@ -41,8 +41,8 @@ def restricts(rule: str, made: Tool, **arguments: JsonValue) -> bool:
         ("(git *)", "expected a tool name"),
         ("Bash|Edit", "expected a tool name"),
         ("B\u00e4sh", "expected a tool name"),
-        ("Bash(git *", "it must end with '\\)'"),
-        ("Bash(git *) ", "it must end with '\\)'"),
+        ("Bash(git *", "the rule must end with '\\)'"),
+        ("Bash(git *) ", "the rule must end with '\\)'"),
         (
             "Bash()",
             "the pattern is empty or surrounded by blanks; to match any argument, write 'Bash'",

@@ -51,9 +51,12 @@ def test_open_call_is_valid() -> None:
         ([note(1, scope=EventScope("t", "", ""))], "record 1 belongs to session 't'"),
         (
             [AssistantDelta(SCOPE, "id", 1.0, "a", seq=1)],
-            "record 1 (assistant.delta) is a live event",
+            "record 1 (assistant.delta) is only streamed",
         ),
-        ([UserMessage(SCOPE, "id", 1.0, "", seq=1)], "the conversation: message 0: a user"),
+        (
+            [UserMessage(SCOPE, "id", 1.0, "", seq=1)],
+            "the conversation is invalid: message 0: a user",
+        ),
         ([UnknownEvent({"type": "x", "seq": 3})], "record 1 has the number 3"),
     ],
 )
