@@ -1,31 +1,40 @@
 """The exceptions that this package raises.
 
-    AgentError ├── ConfigError                  invalid options, tools or arguments │   ├──
-    MediaError               an image or a file that cannot be sent │   └── SchemaError an
-    unsupported type hint or JSON Schema ├── MessageError                 a message or a
-    conversation that breaks a rule ├── EventError                   text that cannot be read as an
-    event │   ├── InvalidEventError        the text is not an event │   └── UnknownEventTypeError an
-    event of a type that this version does not know ├── ToolArgumentsError           arguments that
-    do not match a tool's schema ├── ProviderError                a failed model request; names the
-    endpoint │   ├── ProviderConnectError     the connection failed or broke │   ├──
-    ProviderStatusError      a response with a status other than 2xx │   ├── ProviderProtocolError a
-    response that violates the protocol │   ├── ProviderInBandError      an error reported inside a
-    200 response │   └── ProviderDeadlineError    a timeout: connect, first token, idle or total ├──
-    SessionError                 a failed operation on a session; names the session │   ├──
-    SessionBusy              another run holds the session │   ├── SessionIdle              no run
-    holds the session │   ├── SessionSuspended         the session waits for answers or for results
-    of calls │   ├── CallClosed               a call of the session does not accept a result │   ├──
-    SessionUnknown           no session has this id │   ├── SessionExists            a session with
-    this id already exists │   ├── SessionStoreError        the store failed to write or read
-    records │   └── SessionFenced            a newer lease wrote to the session ├── OutputError a
-    run without an output of the requested type ├── HookError                    a hook raised or
-    exceeded its timeout ├── QuestionClosed               a question that does not accept an answer
-    ├── PromptBlocked                a hook blocked the prompt ├── ClientError wrong order of
-    `Client` calls, or use by several tasks │   └── TurnLimitReached         the client has used all
-    of its `max_turns` ├── RunStopped                   the run was stopped from outside │   ├──
-    RunDeadlineExceeded      `run_timeout` expired │   ├── RuntimeShutdown the runtime closed │
-    └── ReaderStalled            the reader of the events was too slow └── RuntimeFailure
-    a failure of the runtime itself
+    AgentError
+    ├── ConfigError                  invalid options, tools or arguments
+    │   ├── MediaError               an image or a file that cannot be sent
+    │   └── SchemaError              an unsupported type hint or JSON Schema
+    ├── MessageError                 a message or a conversation that breaks a rule
+    ├── EventError                   text that cannot be read as an event
+    │   ├── InvalidEventError        the text is not an event
+    │   └── UnknownEventTypeError    an event of a type that this version does not know
+    ├── ToolArgumentsError           arguments that do not match a tool's schema
+    ├── ProviderError                a failed model request; names the endpoint
+    │   ├── ProviderConnectError     the connection failed or broke
+    │   ├── ProviderStatusError      a response with a status other than 2xx
+    │   ├── ProviderProtocolError    a response that violates the protocol
+    │   ├── ProviderInBandError      an error reported inside a 200 response
+    │   └── ProviderDeadlineError    a timeout: connect, first token, idle or total
+    ├── SessionError                 a failed operation on a session; names the session
+    │   ├── SessionBusy              another run holds the session
+    │   ├── SessionIdle              no run holds the session
+    │   ├── SessionSuspended         the session waits for answers or for results of calls
+    │   ├── CallClosed               a call of the session does not accept a result
+    │   ├── SessionUnknown           no session has this id
+    │   ├── SessionExists            a session with this id already exists
+    │   ├── SessionStoreError        the store failed to write or read records
+    │   └── SessionFenced            a newer lease wrote to the session
+    ├── OutputError                  a run without an output of the requested type
+    ├── HookError                    a hook raised or exceeded its timeout
+    ├── QuestionClosed               a question that does not accept an answer
+    ├── PromptBlocked                a hook blocked the prompt
+    ├── ClientError                  wrong order of `Client` calls, or use by several tasks
+    │   └── TurnLimitReached         the client has used all of its `max_turns`
+    ├── RunStopped                   the run was stopped from outside
+    │   ├── RunDeadlineExceeded      `run_timeout` expired
+    │   ├── RuntimeShutdown          the runtime closed
+    │   └── ReaderStalled            the reader of the events was too slow
+    └── RuntimeFailure               a failure of the runtime itself
         ├── ActorCrashed             an actor's loop raised: a bug in this package
         └── RuntimeClosed            the runtime accepts no more work
 

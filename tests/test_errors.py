@@ -226,7 +226,8 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
 
 def test_unsent_request_says_so() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
-    assert str(error) == "http://e: not sent: the endpoint has refused all requests for 300 s"
+    said = "the request was not sent: the endpoint has refused all requests for 300 s"
+    assert str(error) == f"http://e: {said}"
 
 
 def test_hints_are_added_once() -> None:

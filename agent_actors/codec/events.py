@@ -39,7 +39,7 @@ from agent_actors.errors import InvalidEventError, UnknownEventTypeError
 
 # Maximum number of characters of an invalid type in an error message.
 _SHOWN_CHARACTERS: Final = 80
-_TOO_DEEP: Final = f"expected an event of at most {MAX_DOCUMENT_DEPTH} nested levels"
+_TOO_DEEP: Final = f"the event is nested more than {MAX_DOCUMENT_DEPTH} levels deep"
 
 _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
 
@@ -426,7 +426,7 @@ def _of_unknown_type(text: str | bytes, fault: Exception, *, strict: bool) -> An
     try:
         raw = msgspec.json.decode(text)
     except ValueError as error:
-        raise InvalidEventError(f"expected the JSON of an event: {error}") from None
+        raise InvalidEventError(f"expected an event as JSON: {error}") from None
     kind = cast(JsonObject, raw).get("type") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or not kind:
         raise InvalidEventError(

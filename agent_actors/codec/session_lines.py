@@ -58,11 +58,11 @@ def moved_line(line: bytes, session_id: str) -> bytes:
 
 def _fields(line: bytes) -> dict[str, msgspec.Raw]:
     if nests_deeper(line, MAX_DOCUMENT_DEPTH):
-        raise InvalidEventError(f"expected a record of at most {MAX_DOCUMENT_DEPTH} nested levels")
+        raise InvalidEventError(f"the record is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
     try:
         return _DECODE_RAW(line)
     except ValueError as error:
-        raise InvalidEventError(f"expected the JSON of a record: {error}") from None
+        raise InvalidEventError(f"expected a record as JSON: {error}") from None
 
 
 def size_of(message: Message) -> int:

@@ -161,7 +161,7 @@ def _parsed(suffix: str, text: str) -> dict[str, object]:
         # Only the TOML parser can recurse to any depth. It is written in Python, and every
         # interpreter enforces its recursion limit for Python code.
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"the file is not valid {form}: {reason}") from error
+        raise ConfigError(f"not valid {form}: {reason}") from error
     if found is None:  # an empty YAML document
         return {}
     if not isinstance(found, dict):

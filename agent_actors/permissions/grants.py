@@ -42,7 +42,7 @@ def _positive(_: object, __: object, value: float) -> None:
 
 @attrs.frozen
 class Remember:
-    """How long, and for which calls, a decision is remembered.
+    """The duration of a remembered decision, and the calls to which it applies.
 
     Attributes:
         scope: `once` for one more call in this session; `session` for all calls in this session;

@@ -27,7 +27,7 @@ LONGEST_PATH: Final = 32_767
 
 @attrs.frozen
 class _Components:
-    """The components of a pattern; None stands for `**`."""
+    """The components of a pattern; None means `**`."""
 
     globs: tuple[Glob | None, ...]
 
@@ -88,7 +88,7 @@ class PathPattern:
             ups += 1
         rest = parts[ups:]
         if ".." in rest or (ups and root):
-            raise ConfigError(f"pattern {text!r}: '..' is allowed at the beginning only")
+            raise ConfigError(f"pattern {text!r}: '..' is allowed only at the beginning")
         is_name = bool(rest) and not root and not ups and "/" not in text.rstrip("/")
         wide = [None if part == _ANY_DEPTH else wide_glob(part) for part in rest]
         if is_name or root.startswith("~"):

@@ -2,9 +2,9 @@
 
 A call is checked in this order, and the first match decides:
 
-1. if the tool does not exist or is not offered, the call is denied; 2. deny rules; 3. remembered
-denials, then remembered approvals; 4. ask rules; 5. allow rules; 6. the mode, according to the
-tool's flags.
+1. if the tool does not exist or is not offered, the call is denied;
+2. deny rules; 3. remembered denials, then remembered approvals; 4. ask rules; 5. allow rules;
+6. the mode, according to the tool's flags.
 
 Then the modes `plan` and `deny` may restrict the verdict, and the parent run's policy may make it
 stricter. The policy is stateless: remembered decisions and the time are arguments, so the same
@@ -188,7 +188,7 @@ class PermissionPolicy:
             above = self.above.approved(call, tool, situation)
             if isinstance(above, Deny):
                 return above
-        return Allow("it was approved")
+        return Allow("the call was approved")
 
     def settle(
         self,
@@ -217,7 +217,7 @@ class PermissionPolicy:
             return ask, situation.grants
         allowed = decision.behavior == "allow"
         own = None if decision.input is None else copy_object(decision.input)
-        verdict: Verdict = Deny(decision.reason or "it was not approved")
+        verdict: Verdict = Deny(decision.reason or "the call was not approved")
         if allowed:
             final = call if own is None else attrs.evolve(call, input=own)
             verdict = self.approved(final, tool, situation)
@@ -307,7 +307,7 @@ class PermissionPolicy:
             return Deny(f"the tool {tool.name!r} is not available here")
         for rule in self.deny:
             if rule.restricts(tool, call.input, situation.cwd):
-                return Deny(f"it is denied by the rule {rule.text!r}")
+                return Deny(f"the call is denied by the rule {rule.text!r}")
         verdict = self._unbounded(call, tool, situation)
         if isinstance(verdict, Deny) or not is_out_of_bounds(
             self.mode, effect_of(tool), asks=isinstance(verdict, Ask)
@@ -325,17 +325,19 @@ class PermissionPolicy:
         if grant is not None:
             if grant.allowed:
                 own = None if grant.input is None else copy_object(grant.input)
-                return Allow(grant.reason or "it was approved before", own, grant)
-            return Deny(grant.reason or "it was denied before", grant)
+                return Allow(grant.reason or "the call was approved before", own, grant)
+            return Deny(grant.reason or "the call was denied before", grant)
         for rule in self.ask:
             if rule.restricts(tool, call.input, situation.cwd):
-                return _ask(call, tool, situation.cwd, f"the rule {rule.text!r} asks about it")
+                return _ask(
+                    call, tool, situation.cwd, f"the rule {rule.text!r} asks about the call"
+                )
         for rule in self.allow:
             if rule.permits(tool, call.input, situation.cwd):
-                return Allow(f"it is allowed by the rule {rule.text!r}")
+                return Allow(f"the call is allowed by the rule {rule.text!r}")
         match MODES[self.mode][effect_of(tool)]:
             case "allow":
-                return Allow(f"mode {self.mode.value!r} lets it run")
+                return Allow(f"mode {self.mode.value!r} allows the call")
             case "deny":
                 return self._mode_denies()
             case _:
@@ -343,7 +345,7 @@ class PermissionPolicy:
                 return _ask(call, tool, situation.cwd, reason)
 
     def _mode_denies(self) -> Deny:
-        return Deny(f"mode {self.mode.value!r} does not let it run")
+        return Deny(f"mode {self.mode.value!r} does not allow the call")
 
 
 @lru_cache(maxsize=1024)  # one warning per rule, because runs derive policies from policies

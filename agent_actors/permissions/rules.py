@@ -39,7 +39,7 @@ class Rule:
     Attributes:
         text: The rule as written.
         name: The part before the parenthesis.
-        fields: The patterns by field name. The empty name stands for the main argument.
+        fields: The patterns by field name. The empty name means the main argument.
     """
 
     text: str

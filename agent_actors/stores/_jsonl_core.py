@@ -1,10 +1,10 @@
 """Blocking implementation of `JsonlStore`; one thread calls it.
 
-    <path>/epoch                          how often the store was opened <path>/lock
-    locks: which store instance uses which session <path>/sessions/<id>/events.jsonl     the
-    records, one line of JSON each <path>/sessions/<id>/meta.json        session_id, created_at,
-    metadata <path>/sessions/<id>/events.jsonl.damaged-<n>   a copy of the records before the nth
-    repair
+    <path>/epoch                          how often the store was opened
+    <path>/lock                           locks: which store instance uses which session
+    <path>/sessions/<id>/events.jsonl     the records, one line of JSON each
+    <path>/sessions/<id>/meta.json        session_id, created_at, metadata
+    <path>/sessions/<id>/events.jsonl.damaged-<n>   a copy of the records before the nth repair
 
 This module owns these files. An append is a single write of complete lines. If the write fails, the
 file is truncated to its previous size. A crash can leave an incomplete line at the end of a log.
@@ -345,8 +345,8 @@ class JsonlCore:
         if cut:
             os.ftruncate(log, end.size)
             _LOG.warning(
-                "session %r: removed %d bytes after record %d: an incomplete line, as a crash can "
-                "leave it",
+                "session %r: removed %d bytes after record %d: an incomplete line, probably left "
+                "by a crash",
                 session_id,
                 cut,
                 end.last_seq,

@@ -67,7 +67,7 @@ def cut_notice(call_id: str, shown: int, total: int, *, readable: bool) -> str:
         readable: True if the model can read the rest.
     """
     rest = (
-        f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={shown} to read on."
+        f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={shown} to continue reading."
         if readable
         else "The rest is not available."
     )
@@ -78,5 +78,7 @@ def page_notice(call_id: str, start: int, end: int, total: int) -> str:
     """Return the notice after a part of a result, from byte `start` to byte `end`."""
     rest = "This is the end of the result."
     if end < total:
-        rest = f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={end} to read on."
-    return f"\n\n[These are the bytes {start} to {end} of {total}. {rest}]"
+        rest = (
+            f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={end} to continue reading."
+        )
+    return f"\n\n[These are bytes {start} to {end} of {total}. {rest}]"

@@ -120,7 +120,7 @@ class Mine(Notification):
             "at most 100 levels deep; got more",
         ),
         (note("a", data=endless()), "or a value that contains itself - at `$.data`"),
-        (note("a", data=10**5000), "not a JSON number - at `$.data`"),
+        (note("a", data=10**5000), "cannot be a JSON number - at `$.data`"),
         (
             UserMessage(SCOPE, "i", 1.0, "a", cast(Any, ("text",))),
             "expected a tuple of content blocks, got ('text',) - at `$.blocks`",
@@ -164,7 +164,7 @@ def test_blocks_must_be_a_tuple() -> None:
 
 
 def test_too_deep_line_is_refused() -> None:
-    with pytest.raises(InvalidEventError, match="at most 256 nested levels"):
+    with pytest.raises(InvalidEventError, match="nested more than 256 levels"):
         check_line(b"[" * 300 + b"]" * 300, 1)
 
 

@@ -68,7 +68,7 @@ def test_a_fault_is_told_with_its_place(events: list[Event], fault: str) -> None
 def test_invalid_line_hides_no_later_one() -> None:
     lines = [b"{", b'{"type":"tool.result","seq":1}', encode_event(note(9))]
     first, second, third = [fault for _, fault in faults_of("s", lines)]
-    assert first.startswith("record 1: expected the JSON")
+    assert first.startswith("record 1: expected an event as JSON")
     assert second.startswith("record 2: tool.result event")
     assert third.startswith("record 3 has the number 9")
     result = ToolResult(SCOPE, "id", 1.0, "c", "t", "no call", seq=1)

@@ -105,7 +105,7 @@ def test_tool_is_frozen_with_identity() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "name is empty"),
+        ("", "name must not be empty"),
         ("get weather", "'get weather' is invalid"),
         ("wetter.lesen", "'wetter.lesen' is invalid"),
         ("übung", "'übung' is invalid"),
