@@ -268,7 +268,7 @@ def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
     `raw_arguments`.
 
     Raises:
-        MessageError: A dict is not a valid message; names its position and the error.
+        MessageError: A dict is not a valid message. The error names its position.
     """
     return Messages(_message(index, item) for index, item in enumerate(dicts))
 

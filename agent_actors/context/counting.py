@@ -45,7 +45,7 @@ def estimate_tokens(
             or `naive_tokens`.
 
     Raises:
-        MessageError: An item is not a message; names its position.
+        MessageError: An item is not a message. The error names its position.
         ConfigError: The counter does not return an integer of at least 0.
     """
     read = as_messages(messages)

@@ -23,7 +23,8 @@ def as_messages(messages: Iterable[AnyMessage]) -> Messages:
     """Convert the items to messages.
 
     Raises:
-        MessageError: An item is neither a message nor a dict of one; names its position.
+        MessageError: An item is neither a message nor a dict that represents a message. The error
+            names its position.
     """
     if isinstance(messages, Messages):
         return messages

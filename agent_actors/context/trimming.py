@@ -44,7 +44,7 @@ def truncate_messages(
 
     Raises:
         ConfigError: `keep` is not an integer, or is below 0.
-        MessageError: An item is not a message; names its position.
+        MessageError: An item is not a message. The error names its position.
     """
     _check_whole("keep", keep)
     if keep < 0:
@@ -99,7 +99,7 @@ class Trimmer:
             A new list of the same objects, or `Messages` if `messages` is `Messages`.
 
         Raises:
-            MessageError: An item is not a message; names its position.
+            MessageError: An item is not a message. The error names its position.
             ConfigError: The counter does not return an integer of at least 0.
         """
         counter = naive_tokens if self.counter is None else self.counter
