@@ -75,7 +75,7 @@ from agent_actors.tools.ask import ask_user_question as ask_user_question
 from agent_actors.tools.output_spec import OutputSpec as OutputSpec
 from agent_actors.version import __version__ as __version__
 
-# The old name of `QueryMessage`, for programs that come from other SDKs.
+# The old name of `QueryMessage`, for programs ported from other SDKs.
 AssistantMessage: TypeAlias = QueryMessage
 
 __all__ = [

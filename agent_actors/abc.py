@@ -1,7 +1,7 @@
 """The ports of the runtime, as Protocols.
 
-The packages `providers`, `stores` and `transport` hold adapters that implement the ports.
-`runtime/wiring.py` connects them. `tests/contracts/` holds one test suite per port, which runs
+The packages `providers`, `stores` and `transport` contain adapters that implement the ports.
+`runtime/wiring.py` connects them. `tests/contracts/` contains one test suite per port, which runs
 against every implementation.
 """
 
@@ -27,7 +27,7 @@ class ModelSink(Protocol):
 
     @property
     def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
+        """True while the reader is too far behind to accept more."""
         ...
 
     def feed(self, deltas: Sequence[ModelDelta]) -> bool | None:
@@ -37,7 +37,7 @@ class ModelSink(Protocol):
             deltas: The new deltas, in order.
 
         Returns:
-            True if `full` is certainly not set, so that the caller need not check it. Otherwise the
+            True if `full` is certainly not set, so that the caller need not check it. If False, the
             caller must check `full`.
         """
         ...
@@ -55,12 +55,12 @@ class DeadlineSink(Protocol):
     """The optional methods of a `ModelSink` that enforces deadlines on the stream."""
 
     def mark_complete(self, stop: Callable[[], object] | None) -> None:
-        """Stop treating a late stream as a failure: everything that matters has arrived.
+        """Stop treating a late stream as a failure, because everything that matters has arrived.
 
         Args:
-            stop: Called instead of cancelling the stream when the stream is late. The provider then
-                ends the stream at once and returns what it has received. None: more content must
-                arrive after all, and a late stream is a failure again.
+            stop: Called instead of cancelling the stream if the stream is late. The provider then
+                ends the stream at once and returns what it has received. None means that more
+                content must arrive after all, so that a late stream is a failure again.
         """
         ...
 
@@ -70,33 +70,34 @@ class BudgetSink(Protocol):
     """The optional methods of a `ModelSink` that enforces the run's request budget."""
 
     def take_request(self, used: Usage) -> bool:
-        """Reserve another request for the same response.
+        """Reserve the budget for another request for the same response.
 
         Args:
-            used: The usage of the earlier requests, whose responses are parts of this response.
+            used: The usage of the earlier requests, each of which produced a part of this response.
 
         Returns:
-            False if the budget does not permit another request. The response then ends as it is.
+            False if the budget does not allow another request. The response then ends without the
+            rest.
         """
         ...
 
 
 @runtime_checkable
 class ModelProvider(Protocol):
-    """A model behind a wire protocol. It can also be used without a runtime."""
+    """A model that is reached through a wire protocol. It can also be used without a runtime."""
 
     @property
     def name(self) -> str:
-        """The name in errors and statistics, usually the endpoint's URL."""
+        """The name used in errors and statistics, usually the endpoint's URL."""
         ...
 
     async def stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
         """Send a request, feed deltas to `sink` as they arrive, and return the complete response.
 
         Raises:
-            ProviderError: The request failed on the side of the model.
+            ProviderError: The request to the model failed.
 
-        Cancellation: closes the connection; `sink` keeps the deltas that it received.
+        Cancellation: closes the connection; `sink` keeps the deltas that it has received.
         """
         ...
 
@@ -104,7 +105,7 @@ class ModelProvider(Protocol):
         """Send a request and return the complete response.
 
         Raises:
-            ProviderError: The request failed on the side of the model.
+            ProviderError: The request to the model failed.
 
         Cancellation: closes the connection.
         """
@@ -117,13 +118,13 @@ class ModelProvider(Protocol):
 
 @attrs.frozen
 class HttpRequest:
-    """An HTTP request with a body of bytes.
+    """An HTTP request whose body is bytes.
 
     Attributes:
         url: The complete URL.
         headers: The headers; names in any case.
-        body: The content.
-        method: The method, in capitals.
+        body: The body.
+        method: The method, in upper case.
     """
 
     url: str
@@ -137,12 +138,12 @@ class ByteSink(Protocol):
 
     @property
     def full(self) -> bool:
-        """True while the reader is too far behind to take more."""
+        """True while the reader is too far behind to accept more."""
         ...
 
     @property
     def done(self) -> bool:
-        """True if no more data is wanted. The rest is drained briefly or discarded."""
+        """True if no more data is needed. The rest is drained briefly or discarded."""
         ...
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
@@ -154,7 +155,7 @@ class ByteSink(Protocol):
 
         Returns:
             True if certainly neither `full` nor `done` is set, so that the caller need not check
-            them. Otherwise the caller must check both.
+            them. If False, the caller must check both.
         """
         ...
 
@@ -173,12 +174,12 @@ class ConnectionStatistics:
     Attributes:
         open: Open connections: in use, draining or idle.
         idle: Idle connections, which can be reused.
-        waiting: Exchanges that wait for admission.
+        waiting: Exchanges that are waiting for admission.
         opened: Connections opened so far.
         reused: How often an idle connection was reused.
         closed_by_peer: Connections that the peer closed or reset, idle or not.
-        closed_by_answer: Connections closed after a response that permitted no further exchange.
-        closed_by_fault: Connections closed because the data was not HTTP or the sink failed.
+        closed_by_answer: Connections closed after a response that did not allow another exchange.
+        closed_by_fault: Connections closed because the data was not valid HTTP or the sink failed.
         closed_by_cancel: Connections closed because the caller was cancelled or left the exchange.
         closed_by_expiry: Connections closed because they were idle for too long.
         closed_by_shutdown: Connections closed by `aclose`.
@@ -203,7 +204,7 @@ class ExchangeStatistics:
 
     Attributes:
         live: Exchanges in progress.
-        begun: Exchanges begun so far.
+        begun: Exchanges started so far.
         connections: Statistics of the connections; None if they are not available.
     """
 
@@ -213,7 +214,7 @@ class ExchangeStatistics:
 
 
 class ByteExchange(Protocol):
-    """An HTTP client that sends one request and feeds its response to a sink."""
+    """An HTTP client that sends a request and feeds the response to a sink."""
 
     async def exchange(self, request: HttpRequest, sink: ByteSink) -> None:
         """Send the request and feed the response to `sink` until it ends or `sink.done` is true.
@@ -221,7 +222,7 @@ class ByteExchange(Protocol):
         Raises:
             ProviderConnectError: The connection could not be opened, or it broke.
             ProviderDeadlineError: No connection was opened within the connect deadline.
-            ProviderProtocolError: The received data is not HTTP.
+            ProviderProtocolError: The received data is not valid HTTP.
 
         Cancellation: closes the connection at once.
         """
@@ -238,7 +239,7 @@ class ByteExchange(Protocol):
 
 @runtime_checkable
 class ExchangeOwner(Protocol):
-    """A provider that reports statistics of its exchanges and connections."""
+    """A provider that reports statistics about its exchanges and connections."""
 
     def statistics(self) -> ExchangeStatistics:
         """Return a snapshot of the statistics."""
@@ -252,13 +253,13 @@ class LogAppend:
     Attributes:
         session_id: The session.
         expected_seq: The `seq` of the log's last record; 0 for an empty log.
-        fence: The writer's fencing number. The store refuses a number lower than that of an earlier
-            append during the same opening.
-        events: The records, at least one. Their `seq` continue from `expected_seq`.
+        fence: The writer's fencing number. While the store is open, it rejects numbers lower than
+            that of an earlier append.
+        events: The records, at least one. Their `seq` numbers continue from `expected_seq`.
         metadata: Keys of the session's metadata to set with this commit. A key whose value is None
             is removed. Other keys are unchanged.
         lines: The JSON of each event, to be stored unchanged, including fields that this version
-            does not know. Imports and forks pass these. None: the store serializes the events.
+            does not know. Imports and forks pass them. If None, the store serializes the events.
     """
 
     session_id: str
@@ -269,7 +270,7 @@ class LogAppend:
     lines: tuple[bytes, ...] | None = None
 
 
-# The outcome of one LogAppend: None if it was committed, otherwise the reason why not.
+# The outcome of a `LogAppend`: None if it was committed, otherwise the reason why not.
 AppendOutcome: TypeAlias = SessionError | None
 
 
@@ -277,18 +278,19 @@ class SessionStore(Protocol):
     """Stores the logs and the metadata of sessions.
 
     Only the SessionLog actor calls `load` and `append`, one append at a time. Any task may call the
-    other methods. A store that several openings can share gives a session to one opening at a time:
-    from its first `load` or `append` until `released`, other openings get `SessionBusy`.
+    other methods. Several store objects may have the same stored data open, for example in
+    different processes. Only one of these openings can use a session at a time: from its first
+    `load` or `append` until `released`, the other openings get `SessionBusy`.
 
-    Every method except `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` for an
-    invalid session id (`domain.session.find_session_id_error`) and for a store that is not open.
+    Every method except `open`, `evicted`, `released` and `aclose` raises `SessionStoreError` if a
+    session id is invalid (see `domain.session.find_session_id_error`) or if the store is not open.
 
     Cancellation: a cancelled call stops waiting. An operation that has begun may still be carried
     out, completely and before any later call.
     """
 
     async def open(self) -> int:
-        """Open the store and return its epoch, a number that increases with every opening.
+        """Open the store and return its epoch, a number that increases with each opening.
 
         Raises:
             SessionStoreError: The store cannot be used.
@@ -298,29 +300,29 @@ class SessionStore(Protocol):
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
         """Return the session's records with `seq` above `after_seq`, in order.
 
-        An unknown session has no records.
+        For an unknown session, the result is empty.
 
         Raises:
             SessionStoreError: The records cannot be read.
-            SessionBusy: Another opening of the store uses the session.
+            SessionBusy: Another opening of the store is using the session.
         """
         ...
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
-        """Commit appends to several sessions together; each append succeeds or fails on its own.
+        """Commit appends to several sessions together; each one succeeds or fails independently.
 
         Returns:
             One outcome per append, in order: `SessionFenced` for a stale `expected_seq` or `fence`,
-            `SessionBusy` for a session that another opening uses, `SessionStoreError` if the
-            records could not be written.
+                `SessionBusy` for a session that another opening is using, `SessionStoreError` if
+                the records could not be written.
         """
         ...
 
     async def export(self, session_id: str, *, after_seq: int = 0) -> Sequence[bytes]:
-        """Return the same records as `load`, each as the line of JSON that was written.
+        """Return the same records as `load`, each as its stored line of JSON.
 
-        The lines keep fields that this version does not know; `LogAppend.lines` accepts them. A
-        session that another opening uses can be exported too.
+        The lines keep fields that this version does not know; `LogAppend.lines` accepts such lines.
+        A session can be exported even while another opening is using it.
 
         Raises:
             SessionStoreError: The records cannot be read.
@@ -343,16 +345,16 @@ class SessionStore(Protocol):
         limit: int = 50,
         after: str | None = None,
     ) -> SessionPage:
-        """Return a page of the sessions, the newest first.
+        """Return a page of the sessions, newest first.
 
         Args:
-            where: Metadata keys and the values that a session must have, all of them. The value
-                None requires that the key is absent. None: every session.
-            order: `created` sorts by the time of the first record; its pages neither repeat nor
-                miss a session. `updated` sorts by the time of the last record; a session that is
-                written to between two pages moves to the front.
+            where: Metadata keys and the values that a session must have for all of them. The value
+                None requires that the key is absent. If `where` is None, every session is listed.
+            order: `created` sorts by the time of the first record; the pages then neither repeat
+                nor miss a session. `updated` sorts by the time of the last record; a session that
+                is written to between two pages then moves to the front.
             limit: The maximum number of sessions on a page, from 1 to 1,000.
-            after: The `next` of the previous page, for the same `where` and `order`.
+            after: The `next` of the previous page, which must have the same `where` and `order`.
 
         Raises:
             ConfigError: `where`, `order`, `limit` or `after` is invalid.
@@ -368,7 +370,7 @@ class SessionStore(Protocol):
             metadata: The keys to set. A key whose value is None is removed.
 
         Returns:
-            False if the session has no records; nothing was set then.
+            False if the session has no records; in this case nothing was set.
 
         Raises:
             SessionStoreError: The metadata could not be written.
@@ -376,11 +378,11 @@ class SessionStore(Protocol):
         ...
 
     def evicted(self, session_id: str) -> None:
-        """Record that the session left the runtime's memory. A volatile store deletes it too."""
+        """Handle the session's eviction from the runtime. A volatile store deletes the session."""
         ...
 
     def released(self, session_id: str) -> None:
-        """Record that the run on the session ended. Another opening of the store may use it now."""
+        """Handle the end of the session's run. Other openings may now use the session."""
         ...
 
     async def delete(self, session_id: str) -> None:
@@ -388,12 +390,12 @@ class SessionStore(Protocol):
 
         Raises:
             SessionStoreError: The session could not be deleted.
-            SessionBusy: Another opening of the store uses the session.
+            SessionBusy: Another opening of the store is using the session.
         """
         ...
 
     async def prune(self, before: float) -> Sequence[str]:
-        """Delete the sessions whose last record is older than `before`, except those in use.
+        """Delete the sessions that are not in use and whose last record is older than `before`.
 
         Args:
             before: Seconds since the epoch.
@@ -412,10 +414,10 @@ class SessionStore(Protocol):
 
 
 class InstantStore(Protocol):
-    """The optional methods of a `SessionStore` that never waits.
+    """The optional methods of a `SessionStore` that never blocks.
 
     The runtime calls these methods directly, without a task in between. If a subclass overrides
-    only `load` or `append`, the runtime calls those overrides instead, because they may do more.
+    only `load` or `append`, the runtime calls the override instead, because it may do more.
     """
 
     def load_nowait(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
@@ -429,12 +431,13 @@ class InstantStore(Protocol):
 
 @attrs.frozen
 class LogRepair:
-    """The repairs that a store made to the log of one session.
+    """The repairs that a store has made to a session's log.
 
     Attributes:
         session_id: The session.
-        damage: The damage that was found. If empty, the log was valid and was not changed.
-        backup: The file that holds the log as it was before; None if nothing was changed.
+        damage: The damage that was found. If empty, the log was valid and is unchanged.
+        backup: The file that contains the log as it was before the repair; None if nothing was
+            changed.
     """
 
     session_id: str
@@ -447,7 +450,7 @@ class RepairableStore(Protocol):
     """The optional methods of a `SessionStore` whose stored data can be damaged."""
 
     async def damage(self, session_id: str) -> Sequence[Damage]:
-        """Return the damage in the stored log of a session, in use or not; change nothing.
+        """Return the damage in a session's stored log without changing it, in use or not.
 
         Raises:
             SessionStoreError: The log cannot be read at all.
@@ -455,29 +458,29 @@ class RepairableStore(Protocol):
         ...
 
     async def repair(self, session_id: str) -> LogRepair:
-        """Make the log of a session readable again, all at once or not at all.
+        """Make a session's log readable again, atomically.
 
-        Every readable record keeps its place. A record that keeps the damaged bytes replaces each
-        damaged record. A record without bytes replaces each lost one.
+        Every readable record keeps its place. Each damaged record is replaced by a record that
+        keeps the damaged bytes, and each lost record by a record without bytes.
 
         Raises:
             SessionStoreError: The log cannot be read or written; it is unchanged.
-            SessionBusy: Another opening of the store uses the session.
+            SessionBusy: Another opening of the store is using the session.
         """
         ...
 
 
 @runtime_checkable
 class ResultStore(Protocol):
-    """The optional methods of a `SessionStore` that keeps complete texts of cut tool results.
+    """The optional methods of a `SessionStore` that keeps the full texts of truncated tool results.
 
-    The texts are not part of the log. They are deleted with their session. The store may drop the
-    oldest texts of a session to bound its size. Without these methods, the texts are kept in
-    memory.
+    The texts are not part of the log. They are deleted with their session. The store may drop a
+    session's oldest texts to limit their size. If a store does not have these methods, the texts
+    are kept in memory.
     """
 
     async def keep_result(self, session_id: str, tool_use_id: str, chunks: Sequence[bytes]) -> None:
-        """Keep the text of a result, which is UTF-8 in chunks.
+        """Keep the text of a result, given as chunks of UTF-8.
 
         Raises:
             Exception: The text could not be kept. The session is not affected.
@@ -487,29 +490,30 @@ class ResultStore(Protocol):
     async def read_result(
         self, session_id: str, tool_use_id: str, offset: int, size: int
     ) -> bytes | None:
-        """Return up to `size` bytes of a text, from an offset in bytes; None if it is not kept."""
+        """Return up to `size` bytes of a text from a byte offset; None if the text is not kept."""
         ...
 
 
 @runtime_checkable
 class SharedStore(Protocol):
-    """The optional methods of a `SessionStore` that several openings can share.
+    """The optional methods of a `SessionStore` that may be opened several times at once.
 
-    Another opening may have written to or deleted a session that is in memory. Each run that
-    acquires a session therefore reads the end of its log again, which also reserves the session for
-    this opening. The read is skipped if the store has kept the session since the previous run.
+    Another opening may have written to a session that is in memory, or may have deleted it. Each
+    run that acquires a session therefore reads the end of the session's log again, which also
+    reserves the session for this opening. The read is skipped if the store has kept the session
+    reserved since the previous run.
     """
 
     @property
     def shared(self) -> bool:
-        """True if others can open the same store."""
+        """True if other store objects can open the same data."""
         ...
 
     def take_nowait(self, session_id: str) -> bool:
-        """Reserve the session again if no other opening can have used it since its release.
+        """Reserve the session again, unless another opening may have used it since its release.
 
         Returns:
-            True if the session is reserved and its log is unchanged. False: call `load`, which
+            True if the session is reserved and its log is unchanged. If False, call `load`, which
             reads the current log.
         """
         ...

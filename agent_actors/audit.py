@@ -1,4 +1,4 @@
-"""Public API of the audit log: the hook that makes the lines, and the file that stores them.
+"""Public API of the audit log: the hook that creates the lines, and the file that stores them.
 
 Example:
     ```python

@@ -21,7 +21,7 @@
     │   ├── SessionSuspended         the session waits for answers or for results of calls
     │   ├── CallClosed               a call of the session does not accept a result
     │   ├── SessionUnknown           no session has this id
-    │   ├── SessionExists            a session with this id exists already
+    │   ├── SessionExists            a session with this id already exists
     │   ├── SessionStoreError        the store failed to write or read records
     │   └── SessionFenced            a newer lease wrote to the session
     ├── OutputError                  a run without an output of the requested type
@@ -38,8 +38,8 @@
         ├── ActorCrashed             an actor's loop raised: a bug in this package
         └── RuntimeClosed            the runtime accepts no more work
 
-An error message names the expected value, the actual value, their place, and a remedy. A failed
-tool call does not raise: it is a tool result with `is_error`.
+Error messages name the expected value, the actual value, where it was found, and a remedy. A failed
+tool call does not raise an exception; it produces a tool result with `is_error`.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ class MediaError(ConfigError):
 
 
 class SchemaError(ConfigError):
-    """A type hint that has no JSON Schema, or a schema that is not a supported JSON Schema."""
+    """A type hint that has no JSON Schema, or an invalid or unsupported JSON Schema."""
 
 
 class MessageError(AgentError):
@@ -91,11 +91,11 @@ class MessageError(AgentError):
 
 
 class EventError(AgentError):
-    """Text that cannot be read back as an event."""
+    """Text that cannot be decoded as an event."""
 
 
 class InvalidEventError(EventError):
-    """Text that is not JSON, not an object, has no type, or has a field of the wrong shape."""
+    """Text that is not a JSON object with a type, or that has a field of the wrong shape."""
 
 
 class UnknownEventTypeError(EventError):
@@ -118,8 +118,8 @@ class ToolArgumentsError(AgentError):
 
     Attributes:
         tool: Name of the tool.
-        field: Path of the invalid field, for example `items[0].name`; empty for the complete
-            object.
+        field: Path of the invalid field, for example `items[0].name`; empty if the error concerns
+            the complete object.
     """
 
     def __init__(self, message: str, *, tool: str, field: str = "") -> None:
@@ -142,8 +142,8 @@ class ProviderError(AgentError):
     def add_hint(self, hint: str) -> None:
         """Append a remedy or an explanation to the message, unless the message contains it.
 
-        Unlike a note, it is part of `str(error)`, and therefore of events, logs and the command
-        line.
+        Unlike an exception note, the text is part of `str(error)`, and therefore appears in events,
+        logs and the command line's output.
         """
         if hint not in str(self):
             self.args = (f"{self} ({hint})",)
@@ -161,7 +161,7 @@ class ProviderStatusError(ProviderError):
         body_message: The error message from the response body; if there is none, the beginning of
             the body.
         headers: The response's headers; names are in lower case.
-        hint: A remedy, if one is known; otherwise empty.
+        hint: A remedy; empty if none is known.
     """
 
     def __init__(
@@ -182,22 +182,22 @@ class ProviderStatusError(ProviderError):
         self.headers = headers
 
     def add_hint(self, hint: str) -> None:
-        """Append a remedy or an explanation to the message and to `hint`, unless it is there."""
+        """Append a remedy or an explanation to the message and `hint`, unless already present."""
         super().add_hint(hint)
         if hint not in self.hint:
             self.hint = f"{self.hint}; {hint}" if self.hint else hint
 
 
 class ProviderProtocolError(ProviderError):
-    """The endpoint responded with 2xx, but the response violates the protocol or is cut short."""
+    """The endpoint responded with 2xx, but the response violates the protocol or is incomplete."""
 
 
 class ProviderInBandError(ProviderError):
     """The endpoint reported an error inside a response that began with status 200.
 
     Attributes:
-        code: The endpoint's error code, as text. If a finish reason reports the failure, the finish
-            reason in lower case. Empty if the endpoint sent none.
+        code: The endpoint's error code, as text. If the failure was reported by a finish reason,
+            this is the finish reason in lower case. Empty if the endpoint sent neither.
     """
 
     def __init__(self, message: str, *, endpoint: str, code: str = "") -> None:
@@ -211,13 +211,15 @@ class ProviderDeadlineError(ProviderError):
     Attributes:
         kind: The deadline: `connect`, `first_token`, `idle` or `total`. `turn` means that the
             request was not sent, because the endpoint kept refusing all requests.
-        seconds: Seconds that this request waited; for `turn`, seconds for which the endpoint has
-            refused all requests.
+        seconds: How many seconds this request waited; for `turn`, how many seconds the endpoint has
+            been refusing all requests.
     """
 
     def __init__(self, *, endpoint: str, kind: DeadlineKind, seconds: float) -> None:
         if kind == "turn":
-            what = f"not sent: the endpoint has refused all requests for {seconds:g} s"
+            what = (
+                f"the request was not sent: the endpoint has refused all requests for {seconds:g} s"
+            )
         else:
             what = f"waited {seconds:g} s for {_WAITED_FOR[kind]} (option {_OPTION_OF[kind]})"
         super().__init__(what, endpoint=endpoint)
@@ -229,7 +231,7 @@ class SessionError(AgentError):
     """An operation on a session failed.
 
     Attributes:
-        session_id: The session; empty if the error concerns no particular session.
+        session_id: The session; empty if the error does not concern a particular session.
     """
 
     def __init__(self, message: str, *, session_id: str) -> None:
@@ -251,21 +253,21 @@ class SessionBusy(SessionError):
 
 
 class SessionIdle(SessionError):
-    """No run holds the session, and none can be started without an agent."""
+    """No run holds the session, and no run can be started without an agent."""
 
 
 class SessionSuspended(SessionError):
     """The session's last run was suspended and must be resumed.
 
-    The run ended with open questions or calls. If all of them are answered since, the session still
-    needs to be resumed.
+    The run ended with open questions or calls. Even if all of them have been answered since, the
+    session still needs to be resumed.
     """
 
 
 class CallClosed(SessionError):
     """The call does not accept a result.
 
-    The call has a result already, the runtime executes it, or it does not exist.
+    The call already has a result, is executed by the runtime, or does not exist.
 
     Attributes:
         call_id: The call.
@@ -273,7 +275,7 @@ class CallClosed(SessionError):
 
     def __init__(self, call_id: str, *, session_id: str) -> None:
         super().__init__(
-            f"call {call_id!r} does not accept a result: it has one already, its tool runs in the "
+            f"call {call_id!r} does not accept a result: it already has one, its tool runs in the "
             "runtime, or it does not exist",
             session_id=session_id,
         )
@@ -288,11 +290,11 @@ class SessionUnknown(SessionError):
 
 
 class SessionExists(SessionError):
-    """A session with this id exists already; choose another id, or delete the session."""
+    """A session with this id already exists; choose another id or delete the session."""
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
-            "a session with this id exists already; choose another id, or delete the session first",
+            "a session with this id already exists; choose another id, or delete the session first",
             session_id=session_id,
         )
 
@@ -315,8 +317,7 @@ class OutputError(AgentError):
     The run itself did not fail: its result contains the usage and a valid history.
 
     Attributes:
-        fault: The validation error with its path, or the reason why there was no output to
-            validate.
+        fault: The validation error and its path, or the reason why there was no output to validate.
         stop_reason: The run's stop reason: `output_invalid` if the retries were used up.
         text: The text of the last response.
         messages: The session's complete history after the run, a `Messages`. `result.messages` is
@@ -355,7 +356,8 @@ class HookError(AgentError):
 class QuestionClosed(AgentError):
     """The question does not accept an answer.
 
-    The question was answered, timed out or belongs to a finished run, or it does not exist.
+    The question was already answered, timed out, belongs to a run that has ended, or does not
+    exist.
 
     Attributes:
         question_id: The question.
@@ -382,7 +384,7 @@ class PromptBlocked(AgentError):
 
 
 class ClientError(AgentError):
-    """A `Client` was called in a wrong order, or by several tasks at the same time."""
+    """`Client` methods were called in the wrong order, or by several tasks at the same time."""
 
 
 class TurnLimitReached(ClientError):
@@ -405,7 +407,7 @@ class RunStopped(AgentError):
 
 
 class RunDeadlineExceeded(RunStopped):
-    """`run_timeout` expired. It limits the total time of a run's model calls and tools.
+    """`run_timeout`, which limits the total time of a run's model calls and tools, expired.
 
     Attributes:
         seconds: The deadline, in seconds.
@@ -424,7 +426,7 @@ class RuntimeShutdown(RunStopped):
 
 
 class ReaderStalled(RunStopped):
-    """The reader of a run's events read nothing for longer than `reader_stall`.
+    """The reader of a run's events read no event for longer than `reader_stall`.
 
     Attributes:
         seconds: The value of `reader_stall`, in seconds.

@@ -1,4 +1,4 @@
-"""Public API of logging: a filter that adds the ids of the run to log records.
+"""Public API for logging: a filter that adds the run's ids to log records.
 
 Example:
     ```python

@@ -1,9 +1,9 @@
-"""Reading of local images and files as blocks.
+"""Reads local images and files as blocks.
 
-The blocks decide whether the content is valid and may be sent. A path may come from a model or
-another untrusted source. Only regular files are therefore read, and never more bytes than may be
-sent. A directory, a pipe, a device, or a file that is longer than its declared size is refused
-without waiting. Symlinks are followed: callers must decide which paths an untrusted source may
+The block classes decide whether the content is valid and may be sent. A path may come from a model
+or another untrusted source. Therefore only regular files are read, and never more bytes than may be
+sent. A directory, a pipe, a device, or a file that is longer than its declared size is rejected
+without blocking. Symlinks are followed, so callers must decide which paths an untrusted source may
 name.
 """
 
@@ -23,13 +23,14 @@ from agent_actors.kernel.interrupts import protect_loaded_modules
 
 _BlockT = TypeVar("_BlockT", ImageBlock, FileBlock)
 
-# Opening a pipe without a writer would block forever; not all platforms have these flags.
+# Without these flags, opening a pipe that has no writer would block forever. Not all platforms have
+# them.
 _FLAGS: Final = (
     os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )  # fmt: skip
 _CHUNK: Final = 2**20
-"""Number of bytes per read: the requested size is allocated, regardless of the file's size."""
+"""Number of bytes per read. Each read allocates this many bytes, regardless of the file's size."""
 
 _KINDS: Final = (
     (stat.S_ISDIR, "a directory"),
@@ -46,17 +47,17 @@ async def read_image(
     detail: str = "",
     max_bytes: int = MAX_MEDIA_BYTES,
 ) -> ImageBlock:
-    """Read an image from a file, in a thread.
+    """Read an image file in a thread and return it as a block.
 
     Args:
         path: Path of the file.
-        media_type: The media type; empty: determined from the first bytes.
+        media_type: The media type. If empty, it is determined from the first bytes.
         detail: Level of detail, for endpoints that support it: `low`, `high` or `auto`.
         max_bytes: Maximum number of bytes; a larger file is not read.
 
     Raises:
         MediaError: The file cannot be read, is not a regular file, or is not a valid image (see
-            `ImageBlock.from_bytes`); names the path.
+            `ImageBlock.from_bytes`). The message names the path.
 
     Cancellation: safe; the thread is abandoned.
     """
@@ -71,17 +72,18 @@ async def read_file(
     name: str | None = None,
     max_bytes: int = MAX_MEDIA_BYTES,
 ) -> FileBlock:
-    """Read a file, in a thread. A file with an image is sent as an image.
+    """Read a file in a thread and return it as a block, or as an image block for an image.
 
     Args:
         path: Path of the file.
-        media_type: The media type; empty: determined from the first bytes, the name or the content.
-        name: The file's name for the model; None: that of the path.
+        media_type: The media type. If empty, it is determined from the first bytes, the name or the
+            content.
+        name: The file's name for the model. If None, the last part of the path.
         max_bytes: Maximum number of bytes; a larger file is not read.
 
     Raises:
         MediaError: The file cannot be read, is not a regular file, or may not be sent (see
-            `FileBlock.from_bytes`); names the path.
+            `FileBlock.from_bytes`). The message names the path.
 
     Cancellation: safe; the thread is abandoned.
     """
@@ -93,7 +95,7 @@ async def read_file(
 async def _read_in_thread(
     path: str | os.PathLike[str], max_bytes: int, make: Callable[[bytes], _BlockT]
 ) -> _BlockT:
-    # The thread only reads, and an unreachable file system must not delay cancellation.
+    # Abandon the thread: it only reads, and an unreachable file system must not delay cancellation.
     work = partial(_read, os.fspath(path), max_bytes, make)
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 

@@ -130,7 +130,7 @@ def test_every_error_says_what_it_is() -> None:
         (
             CallClosed("c", session_id="s"),
             (
-                "session 's': call 'c' does not accept a result: it has one already, its tool runs "
+                "session 's': call 'c' does not accept a result: it already has one, its tool runs "
                 "in the runtime, or it does not exist"
             ),
             {"call_id": "c", "session_id": "s"},
@@ -139,7 +139,7 @@ def test_every_error_says_what_it_is() -> None:
         (
             SessionExists("s"),
             (
-                "session 's': a session with this id exists already; choose another id, or delete "
+                "session 's': a session with this id already exists; choose another id, or delete "
                 "the session first"
             ),
             {"session_id": "s"},
@@ -226,7 +226,8 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
 
 def test_unsent_request_says_so() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
-    assert str(error) == "http://e: not sent: the endpoint has refused all requests for 300 s"
+    said = "the request was not sent: the endpoint has refused all requests for 300 s"
+    assert str(error) == f"http://e: {said}"
 
 
 def test_hints_are_added_once() -> None:

@@ -1,4 +1,4 @@
-"""Conversion of blocks to and from dicts: the block's fields and its `type`.
+"""Conversion of blocks to and from dicts, which contain the block's fields and its `type`.
 
 Fields with their default value are omitted, so that common blocks stay short.
 """
@@ -42,7 +42,7 @@ _FIELDS: Final[Mapping[Any, tuple[tuple[str, object], ...]]] = {
 
 
 def dump_block(block: ContentBlock) -> JsonObject:
-    """Return the block as a dict that begins with `type` and shares its values with the block."""
+    """Return the block as a dict whose first key is `type` and which shares the block's values."""
     dumped: dict[str, Any] = {"type": block.type}
     for name, default in _FIELDS[type(block)]:
         value = getattr(block, name)
@@ -52,7 +52,7 @@ def dump_block(block: ContentBlock) -> JsonObject:
 
 
 def load_block(data: object) -> ContentBlock:
-    """Return the block in a dict; unknown fields are ignored.
+    """Decode a block from a dict, ignoring unknown fields.
 
     Raises:
         MessageError: The value is not a dict, its type is unknown, or a field has the wrong shape.
@@ -60,14 +60,14 @@ def load_block(data: object) -> ContentBlock:
     try:
         return cast(ContentBlock, unmirrored(msgspec.convert(data, _ANY_BLOCK)))
     except msgspec.ValidationError as error:
-        raise MessageError(f"not a content block: {error}") from None
+        raise MessageError(f"the value is not a content block: {error}") from None
 
 
 def unmirrored(mirror: Mirror) -> Any:
-    """Return the block that a mirror represents."""
+    """Convert a mirror to the block that it represents."""
     return mirror.mirrored(**mirror.body())
 
 
 def mirrored_union(blocks: tuple[type[ContentBlock], ...]) -> Any:
-    """Return a union of the mirrors of these block classes."""
+    """Return the union of these block classes' mirrors."""
     return Union[tuple(_MIRRORS[cls] for cls in blocks)]  # noqa: UP007 - built at run time

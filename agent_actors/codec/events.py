@@ -2,8 +2,9 @@
 
 The object has the header's fields and the event's own fields. The header's fields are `type,
 version, id, ts, session_id, run_id, request_id, iteration` and, if set, `seq, parent_tool_use_id,
-agent_name`. msgspec reads the object in one pass over a union of mirrors. Only a refused object is
-examined again, to distinguish an unknown event type from invalid text.
+agent_name`. msgspec decodes the object in one pass, as a member of a union of mirror classes (see
+`codec/mirrors.py`). Only if that fails is the object examined again, to distinguish an unknown
+event type from invalid text.
 """
 
 from base64 import b64decode, b64encode
@@ -38,13 +39,13 @@ from agent_actors.errors import InvalidEventError, UnknownEventTypeError
 
 # Maximum number of characters of an invalid type in an error message.
 _SHOWN_CHARACTERS: Final = 80
-_TOO_DEEP: Final = f"expected an event of at most {MAX_DOCUMENT_DEPTH} nested levels"
+_TOO_DEEP: Final = f"the event is nested more than {MAX_DOCUMENT_DEPTH} levels deep"
 
 _CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
 
 
 class _EventMirror(Mirror, kw_only=True):
-    """The header. All ids are required; `version` is only checked for its shape."""
+    """The header. All ids are required. Only the shape of `version` is checked."""
 
     session_id: str
     run_id: str
@@ -69,7 +70,7 @@ _MIRROR_HINTS: Final[Mapping[Any, Any]] = {
 
 
 def _mirror_hint(hint: Any) -> Any:
-    """Return the type of a field in the mirror: tuples of blocks become tuples of mirrors."""
+    """Return a field's type in the mirror, where tuples of blocks become tuples of mirrors."""
     return _MIRROR_HINTS.get(hint, hint) if get_origin(hint) is tuple else hint
 
 
@@ -110,8 +111,9 @@ _OWN_FIELDS: Final[Mapping[Any, tuple[tuple[str, _Convert, _Convert], ...]]] = {
 }
 
 
-# The scope's fields in the order of its constructor. For each class, the fields after the scope and
-# the index of its blocks. Reading all fields by one call makes long logs fast.
+# The scope's fields, in the order of its constructor; and for each class, the fields after the
+# scope and the index of its blocks. Reading all fields with one call speeds up the decoding of long
+# logs.
 _SCOPE_OF: Final = attrgetter(*(field.name for field in attrs.fields(EventScope)))
 _READERS: Final[Mapping[Any, tuple[Callable[[Any], tuple[Any, ...]], int | None]]] = {
     mirror.mirrored: (
@@ -123,20 +125,20 @@ _READERS: Final[Mapping[Any, tuple[Callable[[Any], tuple[Any, ...]], int | None]
 
 
 def dumps_event(event: AnyEvent) -> str:
-    """Return the event as one line of JSON text.
+    """Encode the event as one line of JSON text.
 
-    Lone surrogates, which remain in text if an emoji is cut, are replaced because JSON text cannot
-    contain them.
+    Lone surrogates, which remain in text if an emoji is split, are replaced, because JSON text
+    cannot contain them.
     """
     return encode_event(event).decode()
 
 
 def encode_event(event: AnyEvent) -> bytes:
-    """Return the event as one line of JSON in UTF-8 (see `dumps_event`).
+    """Encode the event as one line of JSON in UTF-8 (see `dumps_event`).
 
     Raises:
-        InvalidEventError: The event is nested more than `MAX_DOCUMENT_DEPTH` levels deep and could
-            not be read back.
+        InvalidEventError: The event is nested more than `MAX_DOCUMENT_DEPTH` levels deep, so it
+            could not be decoded again.
     """
     flat = _flat(event)
     try:
@@ -153,16 +155,17 @@ def encode_event(event: AnyEvent) -> bytes:
 
 
 def event_to_json(event: AnyEvent) -> JsonObject:
-    """Return the event as plain JSON values that share nothing with it."""
+    """Return the event as plain JSON values that share nothing with the event."""
     return cast(JsonObject, to_json(_flat(event), levels=MAX_DOCUMENT_DEPTH))
 
 
 def checked_event(event: Event) -> Event:
-    """Return the event as it will be read back: validated, and sharing nothing with the argument.
+    """Return the event as it will be decoded: validated, and sharing nothing with the argument.
 
     Raises:
-        InvalidEventError: The event could not be read back. A field has the wrong type or a value
-            that JSON cannot represent, or the class is not an event class of this package.
+        InvalidEventError: The event could not be decoded again, because a field has the wrong type
+            or a value that JSON cannot represent, or because the class is not one of this package's
+            event classes.
     """
     kind = _kind_of(event)
     for name, dump, _load in _OWN_FIELDS[type(event)]:
@@ -178,10 +181,10 @@ def checked_event(event: Event) -> Event:
 
 
 def checked_fields(event: Event) -> tuple[type[Event], dict[str, Any]]:
-    """Return an event's class and its own fields (without the header) as they will be read back.
+    """Return an event's class and its own fields (without the header) as they will be decoded.
 
     Raises:
-        InvalidEventError: The event could not be read back (see `checked_event`).
+        InvalidEventError: The event could not be decoded again (see `checked_event`).
     """
     found = checked_event(event)
     return type(found), {name: getattr(found, name) for name, *_ in _OWN_FIELDS[type(found)]}
@@ -191,14 +194,15 @@ def _kind_of(event: object) -> str:
     cls = type(event)
     if cls not in _OWN_FIELDS:
         raise InvalidEventError(
-            f"expected an event class of agent_actors.events; got {cls.__name__}, which "
-            "could not be read back"
+            f"expected an event class from agent_actors.events; got {cls.__name__}, which "
+            "could not be read back from a log"
         )
     return cast(Event, event).type
 
 
 def _check_depth(value: object, kind: str, name: str) -> None:
-    # Level by level, each container once: a value may contain itself or be deeper than the stack.
+    # Visit containers level by level and only once, because a value may contain itself or be nested
+    # more deeply than the stack allows.
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner = [item for one in level for item in _containers_in(one)]
@@ -272,20 +276,21 @@ def _flat(event: AnyEvent) -> dict[str, Any]:
 
 
 def loads_event(text: str | bytes, *, strict: bool = False, header: bool = False) -> AnyEvent:
-    """Return the event in a JSON text. Unknown fields are ignored.
+    """Decode an event from JSON text, ignoring unknown fields.
 
-    A text without a header, for example `{"type": "user.message", "text": "hi"}`, is a bare event.
-    A record of a session's log must have all of its header (see `read_event`).
+    Text without a header, for example `{"type": "user.message", "text": "hi"}`, is a bare event. In
+    contrast, a record in a session's log must have a complete header (see `read_event`).
 
     Args:
         text: JSON text, as str or UTF-8.
-        strict: True to refuse an event of an unknown type instead of returning an `UnknownEvent`.
-        header: True to refuse an event whose header is incomplete.
+        strict: True to raise an error for an unknown event type instead of returning an
+            `UnknownEvent`.
+        header: True to raise an error if the header is incomplete.
 
     Raises:
         UnknownEventTypeError: The type is unknown and `strict` is True.
-        InvalidEventError: The text is not JSON, not an object, has no type, or has a field that is
-            missing or of the wrong shape.
+        InvalidEventError: The text is not a JSON object with a type, or a field is missing or has
+            the wrong shape.
     """
     if nests_deeper(text, MAX_DOCUMENT_DEPTH):
         raise InvalidEventError(_TOO_DEEP)
@@ -317,7 +322,7 @@ def loads_event(text: str | bytes, *, strict: bool = False, header: bool = False
 
 
 def _with_header(text: str | bytes) -> bytes | None:
-    """Return the event with empty fields in place of missing ones; None if nothing is missing."""
+    """Return the event with missing header fields filled in as empty; None if none is missing."""
     try:
         raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         known = msgspec.json.decode(raw.get("type", b"0")) in EVENT_TYPES
@@ -330,7 +335,7 @@ def _with_header(text: str | bytes) -> bytes | None:
 
 
 def read_event(line: bytes, session_id: str, seq: int) -> AnyEvent:
-    """Return the record at a position of a log; `UnreadableEvent` if it is not a valid event."""
+    """Decode the record at a log position; an `UnreadableEvent` if it is not a valid event."""
     try:
         return loads_event(line, header=True)
     except InvalidEventError as error:
@@ -338,10 +343,10 @@ def read_event(line: bytes, session_id: str, seq: int) -> AnyEvent:
 
 
 def check_line(line: bytes, seq: int) -> None:
-    """Check that a line can be read back as the record at this position.
+    """Check that a line can be decoded as the record at this position.
 
     Raises:
-        InvalidEventError: The line cannot be read back, or has another position.
+        InvalidEventError: The line cannot be decoded, or has another position.
     """
     if nests_deeper(line, MAX_DOCUMENT_DEPTH):
         raise InvalidEventError(_TOO_DEEP)
@@ -354,10 +359,10 @@ def check_line(line: bytes, seq: int) -> None:
 
 
 def readable_line(line: bytes, session_id: str, seq: int) -> bytes:
-    """Return the line at a position of a log, or an `UnreadableEvent` line if it is not valid."""
+    """Return the line at a log position, or an `UnreadableEvent` line if the line is not valid."""
     event = read_event(line, session_id, seq)
     try:
-        line.decode()  # decoding skips fields that this version does not know
+        line.decode()  # msgspec does not check the UTF-8 of unknown fields
     except UnicodeDecodeError as error:
         event = UnreadableEvent(session_id, seq, str(error), bytes(line))
     return encode_event(event) if isinstance(event, UnreadableEvent) else line
@@ -366,14 +371,14 @@ def readable_line(line: bytes, session_id: str, seq: int) -> bytes:
 def loads_events(
     lines: Iterable[bytes], session_id: str = "", *, after_seq: int = 0
 ) -> list[AnyEvent]:
-    """Return the records of a session's log, one per line.
+    """Decode the records in a session's log, one per line.
 
     Consecutive events with the same header share one scope. A line that is not a valid event
     becomes an `UnreadableEvent`.
 
     Args:
         lines: The lines.
-        session_id: The session, for records that cannot be read.
+        session_id: The session, used for records that cannot be decoded.
         after_seq: The `seq` of the record before the first line.
     """
     decode, readers, scope_of = _DECODER.decode, _READERS, _SCOPE_OF
@@ -421,7 +426,7 @@ def _of_unknown_type(text: str | bytes, fault: Exception, *, strict: bool) -> An
     try:
         raw = msgspec.json.decode(text)
     except ValueError as error:
-        raise InvalidEventError(f"expected the JSON of an event: {error}") from None
+        raise InvalidEventError(f"expected an event as JSON: {error}") from None
     kind = cast(JsonObject, raw).get("type") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or not kind:
         raise InvalidEventError(

@@ -1,4 +1,4 @@
-"""Type hints of functions and classes, resolved to types.
+"""Resolves the type hints of functions and classes to types.
 
 `JsonValue` resolves to `Any`, so that code that reads hints needs no case for it.
 """
@@ -11,14 +11,14 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import SchemaError
 
-# JsonValue with its inner references resolved to Any: its members, one level deep.
-_JSON_UNION: Final = Union[  # noqa: UP007 - compared with the result of typing
+# `JsonValue` with its recursive references resolved to `Any`, one level deep.
+_JSON_UNION: Final = Union[  # noqa: UP007 - compared with a union that `typing` makes
     None, bool, int, float, str, list[Any], tuple[Any, ...], dict[str, Any]
 ]
 
 
 def resolved_hints(owner: Callable[..., object] | type) -> dict[str, Any]:
-    """Return the hints of a function or class as types; keeps `Annotated` and similar wrappers.
+    """Return the hints of a function or class as types, with `Annotated` and similar wrappers.
 
     Raises:
         SchemaError: A name in a hint does not exist at run time, or a hint is not a type.

@@ -1,7 +1,7 @@
 """Conversion of Python values to plain JSON values.
 
-Supports the blocks of `domain`, attrs classes, dataclasses and enums. A value of another type
-raises an error that names the type, instead of being converted by `str`.
+Supports the blocks of `domain`, attrs classes, dataclasses and enums. A value of any other type is
+not converted by `str`, but raises an error that names the type.
 """
 
 import dataclasses
@@ -17,27 +17,28 @@ from agent_actors.codec.blocks import dump_block
 from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue
 
-# Python writes no number of more than 4,300 digits, which is about 14,284 bits.
+# Python does not convert integers of more than 4,300 digits (about 14,284 bits) to text.
 _MAX_BITS: Final = 14_000
 # Characters that are encoded in one step.
 _SLICE: Final = 2**18
 
 
 def to_json(value: object, *, levels: int = MAX_MESSAGE_DEPTH) -> JsonValue:
-    """Return the value as JSON that shares no mutable part with it.
+    """Convert the value to JSON that shares no mutable part with it.
 
-    str, int of up to about 4,200 digits, bool, None and finite floats stay unchanged. Mappings with
-    str keys become dicts. Lists and tuples become lists; sets become lists in a stable order. attrs
-    and dataclass instances become objects of their fields. Enum members become their values. Text,
-    image, file and opaque blocks become their dict form. Lone surrogates in text, which JSON text
-    cannot contain, are replaced.
+    Text, bools, None, finite floats, and ints of up to about 4,200 digits stay unchanged. Mappings
+    with str keys become dicts. Lists and tuples become lists; sets become lists in a stable order.
+    attrs and dataclass instances become dicts of their fields. Enum members become their values.
+    Text, image, file and opaque blocks become their dict form. Lone surrogates in text, which JSON
+    text cannot contain, are replaced.
 
     Args:
         value: The value.
         levels: Maximum nesting of containers.
 
     Raises:
-        TypeError: A part of the value cannot be represented; names its type and its path.
+        TypeError: A part of the value cannot be represented. The message names its type and its
+            path.
     """
     try:
         return _plain(value, "", levels)
@@ -50,13 +51,13 @@ def to_json(value: object, *, levels: int = MAX_MESSAGE_DEPTH) -> JsonValue:
 def clean_text(text: str) -> str:
     """Return the text with surrogate pairs joined and lone surrogates replaced by U+FFFD.
 
-    File names in another encoding and endpoints that cut emojis in two produce such text, which can
+    Such text comes from file names in other encodings and from endpoints that split emojis. It can
     be neither sent nor stored.
     """
     if text.isascii():
         return text
     try:
-        for start in range(0, len(text), _SLICE):  # between slices, other threads can run
+        for start in range(0, len(text), _SLICE):  # other threads can run between slices
             text[start : start + _SLICE].encode()
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -64,12 +65,12 @@ def clean_text(text: str) -> str:
 
 
 class _TooDeepError(Exception):
-    """The value nests containers more deeply than allowed."""
+    """The value's containers are nested too deeply."""
 
 
 def _plain(value: object, path: str, levels: int) -> JsonValue:
     match value:
-        case Enum():  # first: members of StrEnum and IntEnum are also str and int
+        case Enum():  # must come first, because members of StrEnum and IntEnum are also str and int
             return _plain(value.value, path, levels)
         case None | bool():
             return value
@@ -103,7 +104,7 @@ def _plain(value: object, path: str, levels: int) -> JsonValue:
 
 def _writable(value: int, path: str) -> int:
     if value.bit_length() > _MAX_BITS:
-        raise TypeError(f"a number of thousands of digits is not a JSON number{_at(path)}")
+        raise TypeError(f"an integer with thousands of digits cannot be a JSON number{_at(path)}")
     return value
 
 
@@ -115,21 +116,23 @@ def _finite(value: float, path: str) -> float:
 
 def _key(key: object, path: str) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"a key of type {type(key).__name__} is not a JSON key{_at(path)}; use str")
+        raise TypeError(
+            f"a key of type {type(key).__name__} cannot be a JSON key{_at(path)}; use str"
+        )
     return clean_text(key)
 
 
 def _fields(value: object, path: str) -> list[tuple[str, object]]:
     if isinstance(value, type):
-        raise TypeError(f"the class {value.__name__} is not a JSON value{_at(path)}")
+        raise TypeError(f"the class {value.__name__} cannot be a JSON value{_at(path)}")
     cls = cast(Any, type(value))
     if attrs.has(cls):
         return [(f.alias or f.name, getattr(value, f.name)) for f in attrs.fields(cls)]
     if dataclasses.is_dataclass(value):
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
     raise TypeError(
-        f"a value of type {type(value).__name__} is not JSON{_at(path)}; expected text, numbers, "
-        "bools, None, lists, dicts, dataclasses, attrs classes or blocks"
+        f"a value of type {type(value).__name__} cannot be converted to JSON{_at(path)}; expected "
+        "text, numbers, bools, None, lists, dicts, dataclasses, attrs classes or blocks"
     )
 
 
@@ -138,5 +141,5 @@ def _at(path: str) -> str:
 
 
 def to_json_object(value: Mapping[str, object]) -> JsonObject:
-    """Return a mapping as JSON (see `to_json`)."""
+    """Convert a mapping to JSON (see `to_json`)."""
     return cast(JsonObject, to_json(value))

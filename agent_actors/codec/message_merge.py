@@ -1,8 +1,8 @@
-"""Merging of a conversation that code received as dicts and returned changed.
+"""Merges a conversation with the dicts that user code made from it and may have changed.
 
-The dicts contain less than the messages from which they were made: they lack signatures of thinking
-blocks, opaque blocks and origins. Therefore a dict that comes back unchanged becomes its original
-message again, and only new or changed dicts are parsed.
+Hooks receive conversations as dicts, and may return changed ones. The dicts contain less than the
+original messages: they lack signatures of thinking blocks, opaque blocks and origins. Therefore
+each unchanged dict is replaced by its original message, and only new or changed dicts are parsed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,14 +26,14 @@ class _HandedOut:
 
 
 def messages_rewritten(before: Messages, dicts: Iterable[Mapping[str, object]]) -> Messages:
-    """Return the conversation in `dicts`, with the original message for every unchanged dict.
+    """Return the conversation in `dicts`, using the original message for each unchanged dict.
 
     Args:
-        before: The conversation from which dicts were made.
-        dicts: The returned dicts, in any order, with dicts added or removed.
+        before: The conversation from which the original dicts were created.
+        dicts: The returned dicts: reordered, added and removed dicts are allowed.
 
     Raises:
-        MessageError: A dict is not a valid message; names its position and the error.
+        MessageError: A dict is not a valid message. The message names its position and the error.
     """
     dicts = list(dicts)
     read = messages_from_openai(dicts)
@@ -52,8 +52,7 @@ def _kept(
             yield read[at]
             at += 1
         else:
-            # Equal messages are returned in their original order; the last of them any number of
-            # times.
+            # Equal messages are used in their original order; the last of them any number of times.
             one = known.pop(found) if len(known) > 1 else known[found]
             yield one.message
             at += len(one.keys)

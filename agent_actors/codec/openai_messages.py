@@ -1,12 +1,12 @@
 """Conversion of messages and tools to and from the dicts of OpenAI's chat-completions format.
 
 A tool message with several results becomes one dict per result, as the format requires. The fields
-in a block's `extra` are sent back: those of a call in the call's dict, those of other blocks in the
-message's dict. Fields that an endpoint of another protocol sent are omitted. The format has no
+in a block's `extra` are sent back: a call's fields in the call's dict, the fields of other blocks
+in the message's dict. Fields from an endpoint with another protocol are omitted. The format has no
 field for thinking, so only the `extra` of a thinking block is sent. Images and files are parts of
-the content, in tool messages too, so that the conversion loses nothing in either direction.
-`providers/` makes the content for endpoints that accept only text from tools. Reading also accepts
-the short form of calls (`{"id", "name", "args"}`).
+the content, in tool messages too, so that nothing is lost in either direction. `providers/` adapts
+the content for endpoints that accept only text from tools. The short form of calls (`{"id", "name",
+"args"}`) is accepted as input too.
 """
 
 import json
@@ -64,7 +64,7 @@ class CalledFunctionDict(TypedDict):
 
 
 class ToolCallDict(TypedDict):
-    """A tool call; additional keys are fields that the endpoint wants sent back."""
+    """A tool call; additional keys are fields that the endpoint needs sent back."""
 
     id: str
     type: Literal["function"]
@@ -72,7 +72,7 @@ class ToolCallDict(TypedDict):
 
 
 class TextPartDict(TypedDict):
-    """A text part of a content."""
+    """A text part of a message's content."""
 
     type: Literal["text"]
     text: str
@@ -86,7 +86,7 @@ class ImageUrlDict(TypedDict):
 
 
 class ImagePartDict(TypedDict):
-    """An image part of a content."""
+    """An image part of a message's content."""
 
     type: Literal["image_url"]
     image_url: ImageUrlDict
@@ -100,20 +100,20 @@ class FileDict(TypedDict):
 
 
 class FilePartDict(TypedDict):
-    """A file part of a content."""
+    """A file part of a message's content."""
 
     type: Literal["file"]
     file: FileDict
 
 
-# Parts without a block type stay in the wire format.
+# Parts for which there is no block type stay in the wire format.
 PartDict = TextPartDict | ImagePartDict | FilePartDict | JsonObject
 ContentDict = str | list[PartDict] | None
 _Part = TextBlock | ImageBlock | FileBlock | OpaqueBlock
 
 
 class MessageDict(TypedDict):
-    """A message; additional keys are fields that the endpoint wants sent back."""
+    """A message; additional keys are fields that the endpoint needs sent back."""
 
     role: str
     content: ContentDict
@@ -123,7 +123,7 @@ class MessageDict(TypedDict):
 
 
 PROVIDER: Final = "openai"
-"""The `provider` of an `OpaqueBlock` that is sent as a part in this format."""
+"""The `provider` of an `OpaqueBlock` whose data is a content part in this format."""
 
 _HERE: Final = Origin(PROVIDER)
 
@@ -139,7 +139,7 @@ _DECODE_OBJECT: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def messages_to_openai(messages: Iterable[Message], system_prompt: str = "") -> list[MessageDict]:
-    """Return a conversation in the wire format, with the system prompt, if any, first."""
+    """Return a conversation in the wire format, preceded by the system prompt, if any."""
     head: list[MessageDict] = []
     if system_prompt:
         head.append({"role": "system", "content": system_prompt})
@@ -147,13 +147,14 @@ def messages_to_openai(messages: Iterable[Message], system_prompt: str = "") -> 
 
 
 def message_to_openai(message: Message) -> list[MessageDict]:
-    """Return a message in the wire format: one dict; for a tool message, one dict per result."""
+    """Return a message in the wire format: one dict, or one dict per result for a tool message."""
     if message.role == "tool":
         results = [block for block in message.blocks if isinstance(block, ToolResultBlock)]
         return [_result_to_openai(result) for result in results]
     calls = [_call_to_openai(call) for call in _calls(message)]
     content = _content([block for block in message.blocks if _is_part(block)])
-    # Some endpoints refuse a null content, others an empty content with calls; OpenAI uses null.
+    # Some endpoints reject null as the content, others reject empty content with calls. OpenAI
+    # itself sends null.
     sent: MessageDict = {"role": message.role, "content": content or (None if calls else "")}
     if calls:
         sent["tool_calls"] = calls
@@ -187,9 +188,9 @@ def _call_to_openai(call: ToolUseBlock) -> ToolCallDict:
 
 
 def _arguments_text(call: ToolUseBlock) -> str:
-    """Return the original text, so that the endpoint's prompt cache matches; always a JSON object.
+    """Return the original text if it is a JSON object, so that the endpoint's prompt cache matches.
 
-    Endpoints respond with 400 to a history whose arguments cannot be parsed.
+    Endpoints respond with status 400 if the history contains arguments that cannot be parsed.
     """
     if call.raw_arguments and not nests_deeper(call.raw_arguments, MAX_DEPTH):
         try:
@@ -214,7 +215,7 @@ def _content(blocks: Sequence[_Part]) -> ContentDict:
 
 
 def part_to_openai(block: _Part) -> PartDict:
-    """Return a block as a part of a content; an opaque block stays in its own form."""
+    """Return a block as a content part; an opaque block stays in its own form."""
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
     if isinstance(block, ImageBlock):
@@ -243,7 +244,7 @@ def _result_to_openai(result: ToolResultBlock) -> MessageDict:
 
 
 def _result_content(result: ToolResultBlock) -> ContentDict:
-    """Return blocks as parts, and any other JSON as text."""
+    """Return blocks as content parts, and any other JSON as text."""
     if isinstance(result.content, list) and result.content:
         blocks = [_content_block(item) for item in result.content]
         shown = [block for block in blocks if block is not None]
@@ -261,18 +262,19 @@ def _content_block(item: JsonValue) -> _Part | None:
 
 
 def messages_from_openai(dicts: Iterable[Mapping[str, object]]) -> Messages:
-    """Return the conversation in the wire format's dicts; unknown keys are ignored.
+    """Decode a conversation from dicts in the wire format, ignoring unknown keys.
 
-    Arguments that cannot be parsed become empty; their text is kept in `raw_arguments`.
+    If arguments cannot be parsed, the call has empty arguments and keeps the text in
+    `raw_arguments`.
 
     Raises:
-        MessageError: A dict is not a valid message; names its position and the error.
+        MessageError: A dict is not a valid message. The error names its position.
     """
     return Messages(_message(index, item) for index, item in enumerate(dicts))
 
 
 def _message(index: int, item: Mapping[str, object]) -> Message:
-    # A history that was built by hand may contain anything.
+    # A history that user code built may contain anything.
     if not isinstance(cast(object, item), Mapping):
         raise _error(index, f"expected a dict with role and content; got {item!r:.80}")
     if is_deeper(cast(JsonValue, item), MAX_MESSAGE_DEPTH):
@@ -327,7 +329,7 @@ def _part(index: int, part: Mapping[str, object]) -> _Part:
 
 
 def _source(data: str) -> str:
-    """Return a file's data as a URL; some clients send plain base64."""
+    """Return a file's data as a `data:` URL, because some clients send plain base64."""
     return data if ":" in data[:_LONGEST_SCHEME] else f"data:;base64,{data}"
 
 

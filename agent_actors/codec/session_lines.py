@@ -1,7 +1,7 @@
 """Operations on the JSON lines of records without decoding them, and the size of messages.
 
-A line also contains fields that this version does not know. Moving a line to another session keeps
-them unchanged. `codec/events.py` reads and writes the fields that this version knows.
+A line may contain fields that this version does not know. They are kept unchanged when a line is
+moved to another session. `codec/events.py` reads and writes the fields that this version knows.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def session_of(line: bytes) -> str:
 
 
 def completed_line(line: bytes, header: Mapping[str, JsonValue]) -> bytes:
-    """Return the record with these fields in place of missing ones; the others stay unchanged.
+    """Return the record with these fields added where missing; its other fields stay unchanged.
 
     Raises:
         InvalidEventError: The line is not a JSON object.
@@ -58,11 +58,11 @@ def moved_line(line: bytes, session_id: str) -> bytes:
 
 def _fields(line: bytes) -> dict[str, msgspec.Raw]:
     if nests_deeper(line, MAX_DOCUMENT_DEPTH):
-        raise InvalidEventError(f"expected a record of at most {MAX_DOCUMENT_DEPTH} nested levels")
+        raise InvalidEventError(f"the record is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
     try:
         return _DECODE_RAW(line)
     except ValueError as error:
-        raise InvalidEventError(f"expected the JSON of a record: {error}") from None
+        raise InvalidEventError(f"expected a record as JSON: {error}") from None
 
 
 def size_of(message: Message) -> int:

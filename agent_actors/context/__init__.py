@@ -1,8 +1,8 @@
-"""Public API: estimates of tokens, and trimming of conversations to the model's context.
+"""Public API for token estimates, and for trimming conversations to a model's context.
 
 This module only contains imports. Its functions change neither their arguments nor stored sessions.
-A runtime sends the complete history of a session; to send less, start a session with fewer
-messages.
+A runtime sends a session's complete history, up to the limits in the options; to send less, start a
+session with fewer messages.
 """
 
 from agent_actors.context.counting import estimate_tokens as estimate_tokens

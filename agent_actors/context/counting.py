@@ -1,8 +1,8 @@
 """Estimates of the number of tokens in a conversation.
 
 This module selects the counter: one that the caller passes, tiktoken if it is available without
-network access, or a rule of thumb. `protocol/token_estimate.py` defines the counted parts of a
-message.
+network access, or a rule of thumb. `protocol/token_estimate.py` defines which parts of a message
+are counted.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,16 @@ def estimate_tokens(
     *,
     counter: TokenCounter | None = None,
 ) -> int:
-    """Return an estimate of the number of tokens that these messages have in a request.
+    """Estimate the number of tokens that these messages have in a request.
 
-    With tiktoken (the extra `tokens`) and its data on this disk, the estimate is the tokens of the
-    text that a model reads, plus 4 per message. Otherwise it is the number of characters divided by
-    4. Nothing is ever downloaded. An image, or a file that is not text, counts as 1,000 tokens.
-    Schemas of tools and the system prompt of options are not messages and are not counted.
+    With tiktoken (the extra `tokens`) and its data on this disk, the estimate is the number of
+    tokens in the text that a model reads, plus 4 per message. Otherwise it is the number of
+    characters divided by 4. Nothing is ever downloaded. An image, or a file that is not text,
+    counts as 1,000 tokens. Tool schemas and the system prompt in the options are not messages and
+    are not counted.
 
-    The following table shows the accuracy for English prose, and the share of the context to leave
-    free, by model family. The figures are rounded, as reported by users of the models.
+    For each model family, the following table shows the accuracy for English prose, and the share
+    of the context to leave free. The figures are rounded values reported by users of the models.
 
     | family | by tiktoken | by characters | leave free |
     |---|---|---|---|
@@ -35,7 +36,7 @@ def estimate_tokens(
     | Claude, Gemini, older Llama | 15 to 25 % off | 20 to 30 % off | 30 % |
 
     Code and JSON have about a third more tokens than the estimate by characters. Chinese, Japanese
-    and Korean have up to four times as many: use `naive_tokens` for them.
+    and Korean text has up to four times as many, so use `naive_tokens` for it.
 
     Args:
         messages: `Messages`, a list of `Message`, or OpenAI's dicts.
@@ -44,7 +45,7 @@ def estimate_tokens(
             or `naive_tokens`.
 
     Raises:
-        MessageError: An item is not a message; names its position.
+        MessageError: An item is not a message. The error names its position.
         ConfigError: The counter does not return an integer of at least 0.
     """
     read = as_messages(messages)

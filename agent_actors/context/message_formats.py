@@ -1,7 +1,7 @@
 """The two forms of messages that callers may pass: `Message` objects and OpenAI's dicts.
 
-Reading returns one message per item, so that positions are the same in both. Kept items are the
-caller's own objects: nothing is rebuilt, and unknown keys are not lost.
+Reading returns one message per item, so that positions are the same in both forms. Items that are
+kept are the caller's own objects: nothing is rebuilt, and unknown keys are not lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,11 @@ _SHOWN: Final = 80  # characters of an invalid message in an error
 
 
 def as_messages(messages: Iterable[AnyMessage]) -> Messages:
-    """Return the items as messages.
+    """Convert the items to messages.
 
     Raises:
-        MessageError: An item is neither a message nor a dict of one; names its position.
+        MessageError: An item is neither a message nor a dict that represents a message. The error
+            names its position.
     """
     if isinstance(messages, Messages):
         return messages
@@ -47,5 +48,5 @@ def _read(index: int, message: object) -> Message:
 
 
 def picked(messages: Sequence[MessageT], positions: Iterable[int]) -> list[MessageT]:
-    """Return the items at these positions; the caller's own objects."""
+    """Return the items at these positions, as the caller's own objects."""
     return [messages[at] for at in positions]

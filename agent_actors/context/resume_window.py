@@ -1,10 +1,10 @@
-"""The part of a long session that is sent: the newest messages, within limits.
+"""Selects the part of a long session that is sent: the newest messages, within limits.
 
 The stored session is not changed. The last user message and everything after it are always sent,
-because a run needs its task and its own actions. Earlier messages are sent as far as they fit in
-addition. A cut never separates a tool call from its result. The sent part begins with a user
-message, as many endpoints require. If the cut falls into a long chain of tool calls, the user
-message that began the chain is sent before the rest.
+because a run needs its task and its own actions. Earlier messages are sent if they fit within the
+limits too. A tool call is never separated from its result. The sent part begins with a user
+message, as many endpoints require. If the part would begin within a long chain of tool calls, the
+user message that began the chain is sent before the rest.
 """
 
 import math
@@ -17,7 +17,8 @@ from agent_actors.codec.session_lines import size_of
 from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 
-# Messages, and bytes of their JSON: about half a million tokens, more than most models accept.
+# Default limits on the messages and on the bytes of their JSON: about half a million tokens, more
+# than most models accept.
 RESUME_MAX_EVENTS: Final = 1000
 RESUME_MAX_BYTES: Final = 2_000_000
 
@@ -37,14 +38,14 @@ class ResumeWindow:
     max_bytes: float = RESUME_MAX_BYTES
 
     def apply(self, messages: Messages, memo: EncodedMessageCache) -> Messages:
-        """Return the part of this conversation that a request sends.
+        """Return the part of this conversation to send in a request.
 
         Args:
             messages: The conversation, valid and without a system prompt.
-            memo: Caches the sizes of messages while the conversation only grows.
+            memo: A cache for the sizes of messages.
 
         Returns:
-            The same object, if all of it is sent.
+            The part to send; the same object if all of it is sent.
         """
         sizes: Sequence[int] = ()
         if not math.isinf(self.max_bytes):
@@ -64,7 +65,8 @@ class ResumeWindow:
         before = _word_before(messages, start)
         while start < own:
             role = messages[start].role
-            # The history is valid: only other results may come between a call and its result.
+            # Because the history is valid, only other results can come between a call and its
+            # result.
             if role == "user" or (role != "tool" and before is None):
                 break
             if role != "tool" and self._fits(last - start + 1, size + sizes[before or 0]):

@@ -1,9 +1,10 @@
-"""The part of a session's history that is sent with the next request.
+"""Selects the part of a session's history that is sent with the next request.
 
-Pure. The history itself is not changed. Responses that the endpoint refused or filtered are left
-out together with the results of their calls, unless the provider's profile has them sent again.
-The user's messages around them stay, so two of them may follow each other: both encoders accept
-that, as they do after a run that was interrupted. The resume window is applied to what is left.
+Pure. The history itself is not changed. Responses that the endpoint refused or filtered are
+omitted, together with the results of their calls, unless the provider's profile says to send them
+again. The user messages around them stay, so that two user messages may follow each other. Both
+encoders accept that, as they do after an interrupted run. The resume window is then applied to the
+remaining messages.
 """
 
 from agent_actors.context.resume_window import ResumeWindow
@@ -18,16 +19,16 @@ def messages_to_send(
     *,
     resend_refused: bool = False,
 ) -> Messages:
-    """Return the messages of a valid history that are sent.
+    """Return the messages to send from a valid history.
 
     Args:
         history: The conversation, valid and without a system prompt.
         window: The resume window.
-        memo: Caches measurements of messages while the conversation only grows.
-        resend_refused: True to send refused and filtered responses, too.
+        memo: A cache for the sizes of messages.
+        resend_refused: True to also send refused and filtered responses.
 
     Returns:
-        A valid conversation. The same object if all of it is sent.
+        A valid conversation; the same object if all of it is sent.
     """
     return window.apply(history if resend_refused else without_refused(history), memo)
 
@@ -36,7 +37,8 @@ def without_refused(history: Messages) -> Messages:
     """Return the history without refused responses and the results of their calls.
 
     Args:
-        history: A valid conversation: the results of a response's calls follow it directly.
+        history: A valid conversation, in which the results of a response's calls directly follow
+            the response.
     """
     if not any(message.refused for message in history):
         return history

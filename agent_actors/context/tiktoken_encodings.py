@@ -1,10 +1,10 @@
 """tiktoken's encodings, if tiktoken is installed and their data is on this disk.
 
-Only this module uses tiktoken. tiktoken downloads data that is missing in its cache or has a wrong
-checksum. To prevent any network access, this module checks both before it calls tiktoken. The cache
-is found as tiktoken finds it: `TIKTOKEN_CACHE_DIR`, else `DATA_GYM_CACHE_DIR`, else
-`data-gym-cache` in the system's directory for temporary files. An empty variable means no cache.
-Only the encodings of chat models are supported.
+Only this module uses tiktoken. tiktoken downloads data that is missing from its cache or has a
+wrong checksum. To prevent any network access, this module checks both before it calls tiktoken. The
+cache is located in the same way as in tiktoken: `TIKTOKEN_CACHE_DIR`, else `DATA_GYM_CACHE_DIR`,
+else `data-gym-cache` in the system's directory for temporary files. An empty variable means no
+cache. Only the encodings used by chat models are supported.
 """
 
 import functools
@@ -19,7 +19,9 @@ from typing import Final, Protocol, cast
 from agent_actors.protocol.token_estimate import TokenCounter
 
 DEFAULT_ENCODING: Final = "cl100k_base"
-"""For models that tiktoken does not know: of these encodings, it yields the most tokens."""
+"""The encoding for models that tiktoken does not know: of these encodings, it yields the most
+tokens.
+"""
 
 # The name of the file in the cache (the SHA-1 of its URL), and the SHA-256 of its content.
 _CL100K: Final = (
@@ -35,11 +37,11 @@ DATA: Final[Mapping[str, tuple[str, str]]] = {
     "o200k_base": _O200K,
     "o200k_harmony": _O200K,
 }
-"""File name and checksum by encoding."""
+"""The file name and the checksum for each encoding."""
 
-# Number of characters that are encoded at once. A million spaces in a row overflow the stack of
-# tiktoken's regular expressions; the resulting panic is not an `Exception`. Each cut adds at most
-# one or two tokens.
+# Number of characters to encode at once. A million spaces in a row overflow the stack of tiktoken's
+# regular expressions, and the resulting panic is not an `Exception`. Each split adds at most one or
+# two tokens.
 _PIECE: Final = 4096
 
 
@@ -57,9 +59,9 @@ class _Tiktoken(Protocol):
 def tiktoken_counter(model: str = "gpt-3.5-turbo") -> TokenCounter | None:
     """Return a counter that uses tiktoken; None if tiktoken or its data is not on this machine.
 
-    The first call for an encoding reads and unpacks its data, which takes about half a second: make
-    the counter at startup. Nothing is ever downloaded. To install the data, let tiktoken load it
-    where network access is allowed, for example when an image is built.
+    The first call for an encoding reads and unpacks its data, which takes about half a second, so
+    create the counter at startup. Nothing is ever downloaded. To install the data, let tiktoken
+    load it where network access is allowed, for example when an image is built.
 
     Args:
         model: The model's name; a model that tiktoken does not know is counted as `gpt-3.5-turbo`.
@@ -79,7 +81,8 @@ def tiktoken_counter(model: str = "gpt-3.5-turbo") -> TokenCounter | None:
 
     def count(text: str, /) -> int:
         pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
-        # Text that looks like a special token is ordinary text: it comes from a user or a tool.
+        # Text that looks like a special token is ordinary text, because it comes from a user or a
+        # tool.
         return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
 
     return count
@@ -91,7 +94,7 @@ class _NotHereError(Exception):
 
 @functools.cache
 def _loaded(name: str) -> _Encoding:
-    # Missing data is not cached as missing, because it may be installed later.
+    # The absence of data is not cached, because the data may be installed later.
     if name not in DATA or not _is_on_disk(*DATA[name]):
         raise _NotHereError
     try:

@@ -1,6 +1,6 @@
-"""Trimming of conversations to a number of messages, or to a number of tokens.
+"""Trims conversations to a number of messages, or to a number of tokens.
 
-`context/truncation.py` defines where a conversation may be cut.
+`context/truncation.py` defines where a conversation may be truncated.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.protocol.token_estimate import TokenCounter, message_tokens, naive_tokens
 
 
-# `Messages` is also a sequence of messages: the first matching overload counts.
+# `Messages` is also a sequence of messages, so its overload must come first.
 @overload
 def truncate_messages(  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]
     messages: Messages, keep: int = 10, preserve_system: bool = True
@@ -27,23 +27,24 @@ def truncate_messages(
 def truncate_messages(
     messages: Messages | Sequence[MessageT], keep: int = 10, preserve_system: bool = True
 ) -> Messages | list[MessageT]:
-    """Return the last messages, and the system messages.
+    """Return the last messages, preceded by the system messages.
 
-    A tool call and its result are never separated: if the cut would fall between them, everything
-    from the tool call on is kept. The result may therefore have a few more messages than requested.
+    A tool call and its result are never separated: if the kept part would begin between them,
+    everything from the tool call on is kept. The returned conversation may therefore have a few
+    more messages than requested.
 
     Args:
         messages: `Messages`, or a list of `Message` or of OpenAI's dicts; not changed.
         keep: Number of messages to keep, at least 0, not counting system messages.
-        preserve_system: True to keep the system messages at the beginning. With `keep=0`, only
-            these are left.
+        preserve_system: True to keep the system messages at the beginning. With `keep=0`, only they
+            are kept.
 
     Returns:
         A new list of the same objects, or `Messages` if `messages` is `Messages`.
 
     Raises:
-        ConfigError: `keep` is not an integer, or below 0.
-        MessageError: An item is not a message; names its position.
+        ConfigError: `keep` is not an integer, or is below 0.
+        MessageError: An item is not a message. The error names its position.
     """
     _check_whole("keep", keep)
     if keep < 0:
@@ -58,13 +59,14 @@ def truncate_messages(
 class Trimmer:
     """Trims conversations to a number of tokens, keeping the newest messages.
 
-    It goes back from the end and stops before the first message that does not fit; no message is
-    omitted in between. A tool call and its result are kept or removed together.
+    The trimmer works backwards from the end and stops before the first message that does not fit;
+    it skips no message in between. A tool call and its result are kept or removed together.
 
     Attributes:
-        max_tokens: Maximum number of tokens to keep; 0 or less keeps nothing.
-        counter: Counts the tokens of a text; None: `naive_tokens`, which tends to count too many.
-        preserve_system: True to keep the system messages at the beginning, too, within
+        max_tokens: Maximum number of tokens to keep; if it is 0 or less, nothing is kept.
+        counter: A function that counts the tokens of a text. None means `naive_tokens`, which tends
+            to count too many.
+        preserve_system: True to also keep the system messages at the beginning, within
             `max_tokens`. If they alone exceed `max_tokens`, nothing is kept.
 
     Raises:
@@ -79,7 +81,8 @@ class Trimmer:
         _check_whole("max_tokens", self.max_tokens)
         if self.counter is not None and not callable(self.counter):
             raise ConfigError(
-                f"counter must be a function from a text to its tokens; got {self.counter!r:.80}"
+                "counter must be a function that counts the tokens of a text; got "
+                f"{self.counter!r:.80}"
             )
 
     @overload
@@ -87,7 +90,7 @@ class Trimmer:
     @overload
     def trim(self, messages: Sequence[MessageT]) -> list[MessageT]: ...
     def trim(self, messages: Messages | Sequence[MessageT]) -> Messages | list[MessageT]:
-        """Return the longest end of the conversation that fits.
+        """Return the longest part at the end of the conversation that fits.
 
         Args:
             messages: `Messages`, or a list of `Message` or of OpenAI's dicts; not changed.
@@ -96,7 +99,7 @@ class Trimmer:
             A new list of the same objects, or `Messages` if `messages` is `Messages`.
 
         Raises:
-            MessageError: An item is not a message; names its position.
+            MessageError: An item is not a message. The error names its position.
             ConfigError: The counter does not return an integer of at least 0.
         """
         counter = naive_tokens if self.counter is None else self.counter

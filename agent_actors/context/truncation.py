@@ -1,9 +1,9 @@
-"""Selection of the end of a conversation that is kept.
+"""Selects the part at the end of a conversation that is kept.
 
-A conversation may be cut anywhere except between a tool call and its result, which every endpoint
-requires together. The kept part is always an end of the conversation without gaps, optionally
-preceded by the system messages at the beginning. Functions return positions, so that callers keep
-their own message objects.
+A conversation may be truncated anywhere except between a tool call and its result, which every
+endpoint requires to be together. The kept part is always the end of the conversation without gaps,
+optionally preceded by the system messages from the beginning. The functions return positions, so
+that callers keep their own message objects.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +13,10 @@ from agent_actors.domain.messages import Message
 
 
 def whole_from(messages: Sequence[Message]) -> list[bool]:
-    """Return for each position, and for the end, whether every result from there on has its call.
+    """Return, for each position and for the end, whether all later results have their calls.
 
-    A result belongs to the last call with its id before it; ids may repeat in a later turn. A
-    result without a call does not restrict cuts.
+    A result belongs to the last preceding call with the same id, because ids may be reused in later
+    turns. A result without any call does not matter.
     """
     callers: dict[str, int] = {}
     needs: list[int] = []
@@ -41,9 +41,9 @@ def last_messages(messages: Sequence[Message], keep: int, *, preserve_system: bo
 
     Args:
         messages: The conversation.
-        keep: Number of messages, at least 0. If the cut would separate a result from its call,
-            everything from that call on is kept.
-        preserve_system: True to keep the system messages at the beginning in addition.
+        keep: Number of messages to keep, at least 0. If the kept part would begin between a call
+            and its result, everything from the call on is kept.
+        preserve_system: True to also keep the system messages at the beginning.
     """
     head = head_of(messages) if preserve_system else 0
     start = max(head, len(messages) - keep)
@@ -60,13 +60,13 @@ def affordable_messages(
     *,
     preserve_system: bool,
 ) -> list[int]:
-    """Return the positions of the longest end of the conversation within the budget.
+    """Return the positions of the longest part at the end of the conversation within the budget.
 
     Args:
         messages: The conversation.
-        budget: Maximum total cost; 0 or less keeps nothing.
-        cost: Returns the cost of one message; called from the newest message on, only as far as
-            needed.
+        budget: Maximum total cost; if it is 0 or less, nothing is kept.
+        cost: Returns the cost of one message. It is called for the newest message first, and only
+            as often as needed.
         preserve_system: True to keep the system messages at the beginning, counted first. If they
             alone exceed the budget, nothing is kept.
     """

@@ -1,9 +1,10 @@
 """Content blocks: the parts of a message, in one form for all providers.
 
-`extra` contains fields, unparsed, that a provider wants sent back with a block (for example
-signatures) or that a caller wants sent with it. `origin` marks the endpoint that sent those fields;
-`domain/provenance.py` defines how marks are used. If `origin` is empty, the fields are sent to
-every endpoint. Blocks are immutable values; no code changes them or the dicts inside them.
+`extra` contains unparsed fields that a provider needs sent back with a block (for example,
+signatures), or that a caller wants to send with it. `origin` marks the endpoint that sent those
+fields; `domain/provenance.py` defines how these marks are used. If `origin` is empty, the fields
+are sent to every endpoint. Blocks are immutable values; no code changes them or the dicts inside
+them.
 """
 
 import json
@@ -15,10 +16,11 @@ import attrs
 from agent_actors.domain import media
 from agent_actors.domain.json import JsonObject, JsonValue
 
-# The name in the history of a call without a name: endpoints refuse calls without names.
+# The name that an unnamed call gets in the history, because endpoints reject calls without a name.
 INVALID_CALL_NAME: Final = "invalid_tool_call"
 
-# Maximum number of characters of a source in `repr`: an image must not fill a log or a traceback.
+# Maximum number of characters of a source in `repr`, so that an image does not fill a log or a
+# traceback.
 _SHOWN_SOURCE: Final = 80
 
 _NO_EXTRA: Final[Mapping[str, JsonValue]] = {}
@@ -40,7 +42,7 @@ class ThinkingBlock:
 
     Attributes:
         thinking: The text.
-        signature: The provider's signature of the text; empty if there is none.
+        signature: The provider's signature for the text; empty if there is none.
     """
 
     thinking: str
@@ -52,14 +54,15 @@ class ThinkingBlock:
 
 @attrs.frozen
 class ToolUseBlock:
-    """A tool call of the model.
+    """A tool call made by the model.
 
     Attributes:
         id: The call's id, unique in its session.
         name: The tool's name, as the model wrote it.
-        input: The arguments, parsed.
+        input: The parsed arguments.
         raw_arguments: The text of the arguments as received; empty if they were not sent as text.
-        repaired: True if the arguments were not JSON and `input` is their most likely meaning.
+        repaired: True if the arguments were not valid JSON and `input` is their most likely
+            meaning.
     """
 
     id: str
@@ -73,20 +76,20 @@ class ToolUseBlock:
 
     @property
     def arguments_text(self) -> str:
-        """The arguments as JSON text: as received, or made from `input` if that was not JSON."""
+        """The arguments as JSON text: as received, or encoded from `input` if that was not JSON."""
         sent = "" if self.repaired else self.raw_arguments
         return sent or json.dumps(self.input, ensure_ascii=False)
 
 
 @attrs.frozen
 class ToolUseError:
-    """A call of the model that cannot be executed: unparsable, unnamed or cut short.
+    """A tool call that cannot be executed because it is unparsable, unnamed or incomplete.
 
-    Readers see this block. In the history that is sent, the call has empty arguments and an error
-    result instead, so that the model learns of the error.
+    Readers see this block. The history sent to the model contains the call with empty arguments and
+    an error result instead, so that the model learns about the error.
 
     Attributes:
-        error: Description of the error, for a person and for the model.
+        error: Description of the error, for people and for the model.
         raw_data: The arguments as received; None if there were none.
         id: The call's id; generated if none was received.
         name: The tool's name; empty if none was received.
@@ -101,7 +104,7 @@ class ToolUseError:
     type: ClassVar[Literal["tool_use_error"]] = "tool_use_error"
 
     def as_tool_use(self) -> ToolUseBlock:
-        """Return the call for the history: with empty arguments, and always with a name."""
+        """Return the call for the history, with empty arguments and always with a name."""
         name = self.name or INVALID_CALL_NAME
         return ToolUseBlock(self.id, name, {}, extra=self.extra, origin=self.origin)
 
@@ -126,9 +129,9 @@ class ToolResultBlock:
 
     @property
     def text(self) -> str:
-        """The content as text; content that is not text becomes JSON.
+        """The content as text. Content that is not text is encoded as JSON.
 
-        Blocks become their text; an image or a file becomes a label, for example `[image]`.
+        Each block is replaced by its text, and each image or file by a label such as `[image]`.
         """
         if isinstance(self.content, str):
             return self.content
@@ -137,7 +140,7 @@ class ToolResultBlock:
         described = [part_text(part) for part in self.content]
         if described and None not in described:
             return "".join(filter(None, described))
-        # Labels are used here too, because models cannot read base64.
+        # Images and files become labels here too, because models cannot read base64.
         shown = [part_label(part) or part for part in self.content]
         return json.dumps(shown, ensure_ascii=False)
 
@@ -154,9 +157,9 @@ class ImageBlock:
 
     Attributes:
         source: An `https:` URL, or a `data:` URL with the bytes in base64.
-        media_type: For example `image/png`; empty if it is not known.
-        detail: Level of detail for endpoints that support it: `low`, `high` or `auto`; empty sends
-            none.
+        media_type: The media type, for example `image/png`; empty if unknown.
+        detail: The level of detail, for endpoints that support it: `low`, `high` or `auto`. If
+            empty, none is sent.
     """
 
     source: str = attrs.field(repr=_short)
@@ -174,12 +177,12 @@ class ImageBlock:
         detail: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """Return an image made from bytes.
+        """Create an image block from bytes.
 
         Args:
-            data: The content of an image file. 10 MB take about 15 ms.
-            media_type: The media type; empty: determined from the first bytes.
-            detail: Level of detail: `low`, `high`, `auto` or empty.
+            data: The content of an image file. Encoding 10 MB takes about 15 ms.
+            media_type: The media type. If empty, it is determined from the first bytes.
+            detail: The level of detail: `low`, `high`, `auto` or empty.
             max_bytes: Maximum number of bytes.
 
         Raises:
@@ -198,16 +201,16 @@ class ImageBlock:
         detail: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """Return an image that the endpoint fetches, or that a `data:` URL contains.
+        """Create an image block from a URL that the endpoint fetches, or from a `data:` URL.
 
         Args:
             url: An `https:`, `http:` or `data:` URL; this method fetches nothing.
-            media_type: The media type; empty: not known, or determined from the data.
-            detail: Level of detail: `low`, `high`, `auto` or empty.
-            max_bytes: Maximum number of bytes of data.
+            media_type: The media type. If empty, it is determined from the data, if there is any.
+            detail: The level of detail: `low`, `high`, `auto` or empty.
+            max_bytes: Maximum number of bytes in a `data:` URL.
 
         Raises:
-            MediaError: The URL is invalid, or contains data that `from_bytes` refuses.
+            MediaError: The URL is invalid, or contains data that `from_bytes` rejects.
         """
         content = media.url_content(url, max_bytes=max_bytes)
         if content is None:
@@ -217,7 +220,7 @@ class ImageBlock:
 
     @property
     def label(self) -> str:
-        """The label that replaces the image in text: `[image]`."""
+        """The label that represents the image in text: `[image]`."""
         return "[image]"
 
 
@@ -229,8 +232,8 @@ class FileBlock:
 
     Attributes:
         source: An `https:` URL, or a `data:` URL with the bytes in base64.
-        media_type: For example `application/pdf`; empty if it is not known.
-        name: The file's name, which the model receives; empty if it has none.
+        media_type: The media type, for example `application/pdf`; empty if unknown.
+        name: The file's name, which the model receives; empty if the file has no name.
     """
 
     source: str = attrs.field(repr=_short)
@@ -248,12 +251,12 @@ class FileBlock:
         name: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """Return a file made from bytes.
+        """Create a file block from bytes.
 
         Args:
-            data: The bytes. 10 MB take about 15 ms.
-            media_type: The media type; empty: determined from the first bytes, the name's
-                extension, or whether the bytes are text, in this order.
+            data: The bytes. Encoding 10 MB takes about 15 ms.
+            media_type: The media type. If empty, it is determined from the first bytes, then from
+                the name's extension, then from whether the bytes are text.
             name: The file's name.
             max_bytes: Maximum number of bytes.
 
@@ -267,7 +270,7 @@ class FileBlock:
 
     @classmethod
     def from_text(cls, text: str, media_type: str = "text/plain", *, name: str = "") -> Self:
-        """Return a text file. Lone surrogates, which UTF-8 cannot encode, are replaced by `?`.
+        """Create a block for a text file. Lone surrogates, which UTF-8 cannot encode, become `?`.
 
         Raises:
             MediaError: The text is empty or too long.
@@ -283,16 +286,16 @@ class FileBlock:
         name: str = "",
         max_bytes: int = media.MAX_MEDIA_BYTES,
     ) -> Self:
-        """Return a file that the endpoint fetches, or that a `data:` URL contains.
+        """Create a file block from a URL that the endpoint fetches, or from a `data:` URL.
 
         Args:
             url: An `https:`, `http:` or `data:` URL; this method fetches nothing.
-            media_type: The media type; empty: not known, or determined from the data.
+            media_type: The media type. If empty, it is determined from the data, if there is any.
             name: The file's name.
-            max_bytes: Maximum number of bytes of data.
+            max_bytes: Maximum number of bytes in a `data:` URL.
 
         Raises:
-            MediaError: The URL is invalid, or contains data that `from_bytes` refuses.
+            MediaError: The URL is invalid, or contains data that `from_bytes` rejects.
         """
         content = media.url_content(url, max_bytes=max_bytes)
         if content is None:
@@ -302,7 +305,7 @@ class FileBlock:
 
     @property
     def told_type(self) -> str:
-        """The media type: `media_type` if set, else that of a `data:` URL; empty if unknown."""
+        """`media_type` if set, otherwise the media type in a `data:` URL; empty if unknown."""
         data = None if self.media_type else media.split_data_url(self.source)
         return media.usual_name(self.media_type) if data is None else data.media_type
 
@@ -314,17 +317,17 @@ class FileBlock:
 
     @property
     def label(self) -> str:
-        """The label that replaces the file in text, for example `[file report.pdf]`."""
+        """The label that represents the file in text, for example `[file report.pdf]`."""
         return f"[file {self.name}]" if self.name else "[file]"
 
 
 @attrs.frozen
 class OpaqueBlock:
-    """A block of a type that only one provider knows; it is sent back unchanged.
+    """A block whose type only one provider knows; it is sent back unchanged.
 
-    For example, encrypted thinking, tools that the provider runs itself with their results, and
-    block types that are newer than this version. Requests to other providers omit the block.
-    Callers may create opaque blocks to send parts that have no block type here.
+    Examples are encrypted thinking, the calls and results of tools that the provider runs itself,
+    and block types that are newer than this version. Requests to other providers omit the block.
+    Callers may create opaque blocks to send content for which this package has no block type.
 
     Attributes:
         data: The block in the provider's form, including its `type` key.
@@ -353,7 +356,7 @@ AssistantBlock: TypeAlias = (
 
 
 def part_text(part: JsonValue) -> str | None:
-    """Return a block in dict form as text; None if it is not a block, or has no text."""
+    """Return the text of a block in dict form; None if the value is not a block or has no text."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text
@@ -362,7 +365,7 @@ def part_text(part: JsonValue) -> str | None:
 
 
 def part_label(part: JsonValue) -> str | None:
-    """Return the label of an image or a file in dict form; None for anything else."""
+    """Return the label for an image or a file in dict form; None for anything else."""
     match part:
         case {"type": "image", "source": str(source)}:
             return ImageBlock(source).label

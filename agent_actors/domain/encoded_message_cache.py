@@ -1,7 +1,7 @@
-"""A cache of encoded messages of one session, for the next turn of that session.
+"""A cache of a session's encoded messages, for the session's next turn.
 
-Each turn sends the complete conversation, which only grows at its end. Encoded messages and token
-counts therefore stay valid for the next turn. An idle session drops its cache.
+Each turn sends the complete conversation, to which messages are only appended. Encoded messages and
+token counts therefore stay valid for the next turn. The cache of an idle session is dropped.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -23,21 +23,21 @@ class _Kept:
 
 @attrs.define(eq=False)
 class EncodedMessageCache:
-    """A cache of one value per message, for as long as the conversation only grows."""
+    """A cache of one value per message, valid as long as messages are only appended."""
 
     _kept: dict[Hashable, _Kept] = attrs.field(factory=dict[Hashable, _Kept], init=False)
 
     def map(
         self, key: Hashable, messages: Iterable[Message], make: Callable[[Message], T]
     ) -> list[T]:
-        """Return `make(message)` for every message; computed only for new messages.
+        """Return `make(message)` for every message, computing it only for new messages.
 
         Args:
-            key: Identifies the kind of value and everything that it depends on, in addition to the
-                message.
-            messages: The conversation. From the first message on that is not identical to the
-                cached one, all cached values are replaced.
-            make: Computes the value of one message from that message only.
+            key: Identifies the kind of value and everything, apart from the message, that the value
+                depends on.
+            messages: The conversation. Cached values are replaced from the first message that is
+                not identical to the cached one.
+            make: Computes the value for one message, from that message only.
         """
         kept = self._kept.setdefault(key, _Kept())
         message_list = list(messages)
@@ -52,7 +52,7 @@ class EncodedMessageCache:
 
 
 def _same(before: list[Message], now: list[Message]) -> int:
-    """Return the number of identical messages at the beginning."""
+    """Return how many messages at the beginning are identical."""
     if all(map(is_, before, now)):  # nearly always true, and fast: no Python code runs per message
         return min(len(before), len(now))
     return next(at for at, pair in enumerate(zip(before, now, strict=False)) if not is_(*pair))

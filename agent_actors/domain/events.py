@@ -1,13 +1,14 @@
-"""Events: the record of a run for its readers, its observers and its session's log.
+"""Events, which record a run for its readers, its subscribers and its session's log.
 
 The events of one model call share one `EventScope`. Each event also has the scope's fields as
-properties, for example `event.session_id`. Deltas, tool input, stream notices and progress are live
-only: their `seq` is None. Every other event is recorded and gets its `seq` when it is committed. An
-event of a type that this version does not know is kept as `UnknownEvent`. A damaged record of a log
-becomes an `UnreadableEvent`. `codec/events.py` defines the JSON form.
+properties, for example `event.session_id`. Deltas, tool input, stream notices and progress are only
+streamed and never recorded, so their `seq` is None. Every other event is recorded and gets its
+`seq` when it is committed. An event whose type this version does not know is kept as an
+`UnknownEvent`. A damaged record in a log becomes an `UnreadableEvent`. `codec/events.py` defines
+the JSON form.
 
-Tests and imports may leave the header out: `UserMessage(text="hi")` is a bare event, with empty ids
-and no position. `bare_event` makes the same in a form that type checkers accept.
+Tests and imports may omit the header: `UserMessage(text="hi")` is a bare event, with empty ids and
+no position. `bare_event` creates the same event in a form that type checkers accept.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,7 +52,7 @@ class Todo:
     """An item of the task list that an agent keeps in its session.
 
     Attributes:
-        id: Unique id within the list.
+        id: The item's id, unique within the list.
         title: Description of the task.
         status: `pending`, `in_progress` or `completed`; `done` is accepted as `completed`.
     """
@@ -73,9 +74,11 @@ class EventScope:
         session_id: The session.
         run_id: The run.
         request_id: The caller's id of the request.
-        iteration: The number of the model call within the run, from 1; 0 before the first call.
+        iteration: The number of the model call within the run, counted from 1; 0 before the first
+            call.
         agent_name: The agent's name; None for a root run without one.
-        parent_tool_use_id: For a nested run, the id of the call that started it; otherwise None.
+        parent_tool_use_id: For a nested run, the id of the tool call that started it; otherwise
+            None.
     """
 
     session_id: str
@@ -92,11 +95,11 @@ def _raise_missing(event: attrs.AttrsInstance) -> NoReturn:
 
 
 def is_required(default: object) -> bool:
-    """Return whether this default of an event's field means that the field needs a value."""
+    """Return whether an event field with this default is required."""
     return getattr(default, "factory", None) is _raise_missing
 
 
-# The header of an event that was made without one.
+# The header of an event that was created without one.
 BARE_HEADER: Final[Mapping[str, object]] = MappingProxyType(
     {"scope": EventScope("", "", ""), "id": "", "ts": 0.0}
 )
@@ -105,10 +108,10 @@ BARE_HEADER: Final[Mapping[str, object]] = MappingProxyType(
 def _with_optional_header(
     _: type, fields: "list[attrs.Attribute[object]]"
 ) -> "list[attrs.Attribute[object]]":
-    """Give the header's fields defaults, so that `UserMessage(text="hi")` is a bare event.
+    """Give the header fields defaults, so that `UserMessage(text="hi")` creates a bare event.
 
-    Python requires that the fields after them have defaults too. The default of a required field
-    raises, as a missing argument does.
+    Python then requires defaults for the fields after them too. The default of a required field
+    raises the same error as a missing argument.
     """
     changed: list[attrs.Attribute[object]] = []
     for field in fields:
@@ -127,9 +130,9 @@ class Event:
 
     Attributes:
         scope: Session, run, request and iteration.
-        id: UUIDv7; the same in the live stream and in the log.
+        id: A UUIDv7; the same in the live stream and in the log.
         ts: Wall-clock time in seconds since the epoch; never decreases within a session.
-        seq: Position in the session's log, from 1; None for a live event.
+        seq: Position in the session's log, from 1; None for an event that is not recorded.
     """
 
     type: ClassVar[str] = ""
@@ -158,7 +161,7 @@ class Event:
 
     @property
     def iteration(self) -> int:
-        """The number of the model call within the run, from 1; 0 before the first call."""
+        """The number of the model call within the run, counted from 1; 0 before the first call."""
         return self.scope.iteration
 
     @property
@@ -168,7 +171,7 @@ class Event:
 
     @property
     def parent_tool_use_id(self) -> str | None:
-        """For a nested run, the id of the call that started it; otherwise None."""
+        """For a nested run, the id of the tool call that started it; otherwise None."""
         return self.scope.parent_tool_use_id
 
 
@@ -180,7 +183,7 @@ class SystemInit(Event):
         cwd: The working directory.
         sdk_version: The version of this package.
         model: The model's name.
-        tools: Names of the tools that the model is offered, including those that hooks registered.
+        tools: Names of the tools offered to the model, including those that hooks registered.
     """
 
     type: ClassVar[str] = "system.init"
@@ -192,7 +195,7 @@ class SystemInit(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class RunQueued(Event):
-    """The run waits for its session; emitted again when its position changes. Live only.
+    """The run is waiting for its session; emitted again when its position changes. Not recorded.
 
     Attributes:
         position: Position in the queue; 1 is the next run.
@@ -207,7 +210,7 @@ class RunQueued(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class UserMessage(Event):
-    """The input of the user. `blocks` contains the complete content if it is more than text."""
+    """The user's input. If it is more than text, `blocks` contains the complete content."""
 
     type: ClassVar[str] = "user.message"
     text: str
@@ -216,7 +219,7 @@ class UserMessage(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class AssistantDelta(Event):
-    """More text of the response. Live only."""
+    """A delta of the response's text. Not recorded."""
 
     type: ClassVar[str] = "assistant.delta"
     recorded: ClassVar[bool] = False
@@ -225,7 +228,7 @@ class AssistantDelta(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class AssistantThinking(Event):
-    """More of the model's thinking. Live only."""
+    """A delta of the model's thinking. Not recorded."""
 
     type: ClassVar[str] = "assistant.thinking"
     recorded: ClassVar[bool] = False
@@ -234,7 +237,7 @@ class AssistantThinking(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class ToolDelta(Event):
-    """More of a call's arguments, as JSON text. Live only, and only on request."""
+    """A delta of a call's arguments, as JSON text. Not recorded, and emitted only on request."""
 
     type: ClassVar[str] = "tool.delta"
     recorded: ClassVar[bool] = False
@@ -245,9 +248,9 @@ class ToolDelta(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class StreamNotice(Event):
-    """An irregularity in the model's stream, which continues. Live only.
+    """An irregularity in the model's stream that does not end the stream. Not recorded.
 
-    `Notification` is recorded and therefore cannot be emitted between two deltas of a response.
+    A `Notification` is recorded, and therefore cannot be emitted between two deltas of a response.
     """
 
     type: ClassVar[str] = "stream.notice"
@@ -280,7 +283,10 @@ class AssistantMessage(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class ToolUse(Event):
-    """A tool is about to be called. `repaired` is True if the model's arguments were not JSON."""
+    """A tool is about to be called.
+
+    `repaired` is True if the model's arguments were not valid JSON.
+    """
 
     type: ClassVar[str] = "tool.use"
     tool_use_id: str
@@ -291,7 +297,7 @@ class ToolUse(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class ToolProgress(Event):
-    """Progress of a tool. Live only; dropped if the reader is slow."""
+    """Progress reported by a tool. Not recorded; dropped if the reader is slow."""
 
     type: ClassVar[str] = "tool.progress"
     recorded: ClassVar[bool] = False
@@ -302,9 +308,10 @@ class ToolProgress(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class ToolResult(Event):
-    """A tool call ended. `synthetic` is True if the runtime made the result instead of the tool.
+    """A tool call ended.
 
-    `complete_bytes` is the size of the complete text if `content` was cut; else 0.
+    `synthetic` is True if the result comes from the runtime, not from the tool. `complete_bytes` is
+    the size of the complete text if `content` was truncated; otherwise 0.
     """
 
     type: ClassVar[str] = "tool.result"
@@ -325,16 +332,17 @@ class UserQuestion(Event):
     """The run asks a question and waits for the answer.
 
     Attributes:
-        question_id: The id to pass along with the answer.
+        question_id: The id to pass with the answer.
         prompt: The question.
         choices: The accepted answers; if empty, any text is accepted.
         tool_name: Name of the call's tool.
         tool_input: The call's arguments.
-        tool_use_id: Id of the call that waits for the answer.
+        tool_use_id: Id of the call that is waiting for the answer.
         reason: The reason for the question.
         permission: True if the question asks for permission to run the call.
-        by_function: True if `can_use_tool` is asked; `runtime.answer` then takes no answer. If the
-            function passes the question on, another event with another id asks a person.
+        by_function: True if the question goes to `can_use_tool`; `runtime.answer` then accepts no
+            answer. If the function passes the question on, another event with a different id asks a
+            person.
     """
 
     type: ClassVar[str] = "user.question"
@@ -398,7 +406,7 @@ class SessionCompacted(Event):
 
 @attrs.frozen(field_transformer=_with_optional_header)
 class SessionRewind(Event):
-    """The records after `to_seq` and before this record are discarded."""
+    """The records between `to_seq` and this record are discarded."""
 
     type: ClassVar[str] = "session.rewind"
     to_seq: int
@@ -438,7 +446,7 @@ class UsageEvent(Event):
         total: Tokens of the run so far.
         requests: Number of requests of this model call; more than 1 if attempts failed.
         tool_calls: Number of calls of the response that were started.
-        cost: Cost of `usage` at the prices of that time; None without prices.
+        cost: Cost of `usage` at the prices in effect at that time; None without prices.
     """
 
     type: ClassVar[str] = "usage"
@@ -463,7 +471,7 @@ class ResultEvent(Event):
     """The run ended with a result. This is the last event of the run's stream.
 
     If the agent has an `output_type`, `output` is the output as JSON; None if there is no output.
-    `finish_reason`, `stop_details` and `damaged_lines` have the values of the `RunResult`.
+    `finish_reason`, `stop_details` and `damaged_lines` have the same values as in the `RunResult`.
     """
 
     type: ClassVar[str] = "result"
@@ -503,7 +511,7 @@ class SessionStarted(Event):
 
 @attrs.frozen
 class RunStopped(Event):
-    """A run ended, after its hooks and before its last record. Only subscribers receive this event.
+    """A run ended. Emitted after its hooks and before its last record, to subscribers only.
 
     Attributes:
         stop_reason: The stop reason; `error` if the run failed.
@@ -518,15 +526,15 @@ class RunStopped(Event):
 
 @attrs.frozen
 class SubagentStopped(Event):
-    """A run that a tool started ended. Only subscribers receive this event.
+    """A nested run, which a tool started, ended. Only subscribers receive this event.
 
-    The header is that of the run whose tool started the nested run.
+    The event has the header of the run whose tool started the nested run.
 
     Attributes:
         subagent_name: The name of the nested run's agent; empty if the agent has no name.
         subagent_session_id: The session of the nested run.
         stop_reason: The stop reason of the nested run; `error` if it failed.
-        text: The text of its last response.
+        text: The text of the nested run's last response.
         tool_use_id: The call that started the nested run; empty if unknown.
     """
 
@@ -540,12 +548,12 @@ class SubagentStopped(Event):
 
 
 OBSERVER_EVENTS: Final = (SessionStarted, RunStopped, SubagentStopped)
-"""The events that subscribers receive in addition to those of a run's stream."""
+"""The events that subscribers receive in addition to the events in a run's stream."""
 
 
 @attrs.frozen
 class UnknownEvent:
-    """An event of a type that this version does not know, with all of its fields."""
+    """An event whose type this version does not know, with all of its fields."""
 
     raw: Mapping[str, JsonValue]
 
@@ -569,17 +577,17 @@ class UnknownEvent:
 
 @attrs.frozen
 class UnreadableEvent:
-    """A record of a session's log that cannot be decoded.
+    """A record in a session's log that cannot be decoded.
 
-    Its position in the log is known; its content is not. The session is read without the record.
-    Forks, exports and repairs keep its bytes.
+    The record's position in the log is known, but its content is not. The session is read without
+    the record. Forks, exports and repairs keep the record's bytes.
 
     Attributes:
         session_id: The session whose log contains the record.
         seq: Position in the log, from 1.
         reason: The reason why the record cannot be decoded.
         raw: The record's bytes. If one damaged section covers several records, the first of them
-            has all bytes and the others have none.
+            has all of the bytes and the others have none.
     """
 
     type: ClassVar[str] = "record.unreadable"
@@ -591,7 +599,7 @@ class UnreadableEvent:
 
     @property
     def id(self) -> str:
-        """An id made from the position and the bytes."""
+        """An id derived from the position and the bytes."""
         return f"unreadable-{self.seq}-{self.digest[:16]}"
 
     @property
@@ -608,7 +616,8 @@ class UnreadableEvent:
 AnyEvent: TypeAlias = Event | UnknownEvent | UnreadableEvent
 
 if TYPE_CHECKING:
-    # A plain `EventBuilder` builds any event. `typing.TypeVar` has no defaults before Python 3.13.
+    # `EventBuilder` without a parameter builds any event. Before Python 3.13, `typing.TypeVar` does
+    # not support defaults.
     from typing_extensions import TypeVar
 
     EventT_co = TypeVar("EventT_co", bound=Event, covariant=True, default=Event)
@@ -660,9 +669,9 @@ RunEvent: TypeAlias = (
     | ResultEvent
     | ErrorEvent
 )
-"""Every event that a run can emit: a `match` over all of them may end in `assert_never`.
+"""Every event that a run can emit. A `match` over all of them may end with `assert_never`.
 
-Later versions may add events; a type checker then reports the missing cases.
+Later versions may add events; type checkers then report the missing cases.
 """
 
 EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
@@ -673,9 +682,9 @@ BareT = TypeVar("BareT", bound=Event)
 
 
 def bare_event(event_type: type[BareT], /, **fields: object) -> BareT:
-    """Return an event without a header, for tests and imports: ids are empty, `ts` is 0.
+    """Create an event without a header, for tests and imports; its ids are empty and `ts` is 0.
 
-    `UserMessage(text="hi")` does the same, but type checkers require the header there.
+    `UserMessage(text="hi")` does the same, but type checkers report the missing header.
 
     Args:
         event_type: The class of the event.

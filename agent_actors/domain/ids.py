@@ -1,7 +1,8 @@
 """Types of ids, and the generator of unique ids.
 
-Run, request and event ids are UUIDv7 (RFC 9562). They sort by time, so a log sorted by id is in
-order. The clock and the source of random bits are injected, so tests can predict every id.
+Run, request and event ids are UUIDv7 (RFC 9562). They sort by time, so sorting a log by id puts it
+in chronological order. The clock and the source of random bits are injected, so that tests can
+predict every id.
 """
 
 from collections.abc import Callable
@@ -15,17 +16,17 @@ RequestId = NewType("RequestId", str)
 EventId = NewType("EventId", str)
 CallId = NewType("CallId", str)
 
-# 48 bits of a UUIDv7 are a counter (RFC 9562, 6.2, method 1). The counter starts below half of its
-# range, so it cannot overflow within a millisecond.
+# A counter fills 48 bits of each UUIDv7 (RFC 9562, 6.2, method 1). The counter starts below half of
+# its range, so it cannot overflow within a millisecond.
 _COUNTER_BITS: Final = 48
 _COUNTER_SEED_MASK: Final = (1 << (_COUNTER_BITS - 1)) - 1
-# The last two digits of an id. Consecutive ids differ only in these digits, and formatting takes
-# most of the time needed to make an id.
+# The possible last two digits of an id. Consecutive ids usually differ only in these digits, and
+# formatting takes most of the time needed to create an id.
 _LAST_DIGITS: Final = tuple(f"{number:02x}" for number in range(256))
 
 
 class Ids(Protocol):
-    """A generator of unique ids; later ids sort after earlier ones."""
+    """A generator of unique ids, each of which sorts after the earlier ones."""
 
     def new(self) -> str:
         """Return the next id."""
@@ -38,12 +39,13 @@ class Ids(Protocol):
 
 @attrs.define(eq=False)
 class Uuid7Ids:
-    """A generator of UUIDv7, made from a clock and random bits; strictly increasing per instance.
+    """A generator of UUIDv7 ids from a clock and random bits; strictly increasing per instance.
 
     Args:
-        clock: Returns the wall-clock time in seconds since the epoch. If the clock goes back, the
-            ids still increase.
-        random_bits: Called with a number of bits; returns an unsigned integer of that size.
+        clock: Returns the wall-clock time in seconds since the epoch. Ids keep increasing even if
+            the clock is set back.
+        random_bits: A function that takes a number of bits and returns a random unsigned integer of
+            that size.
     """
 
     _clock: Callable[[], float]
@@ -57,7 +59,7 @@ class Uuid7Ids:
         return self.take(1)[0]
 
     def take(self, count: int) -> list[str]:
-        """Return the next `count` ids; reads the clock only once."""
+        """Return the next `count` ids, reading the clock only once."""
         millis = int(self._clock() * 1000)
         if millis > self._millis:
             self._start_millisecond(millis)

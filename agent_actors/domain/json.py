@@ -1,16 +1,16 @@
-"""JSON values: their types, deep copies, nesting depth, and equality.
+"""JSON values: types, deep copies, nesting depth and equality.
 
-The depth of values and documents from outside is limited before recursive code processes them.
+The nesting depth of external values and documents is checked before recursive code processes them.
 Recursion limits differ between interpreters: Python 3.11 counts calls of C code, 3.12 and 3.13
-count them separately, and 3.14 measures the stack. Without its own limit, the package would accept
-the same bytes on one interpreter and refuse them on another.
+count them separately, and 3.14 measures the stack. Without a limit of its own, the package would
+accept the same bytes on one interpreter and reject them on another.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias, Union
 
-# Union, not `|`: the recursive parts are strings until the alias exists.
+# `Union` instead of `|`, because the recursive parts are strings until the alias exists.
 JsonValue: TypeAlias = Union[
     None, bool, int, float, str, "list[JsonValue]", "tuple[JsonValue, ...]", "dict[str, JsonValue]"
 ]
@@ -19,15 +19,16 @@ JsonObject: TypeAlias = dict[str, JsonValue]
 MAX_DEPTH: Final = 100
 """Maximum nesting of lists and objects in one value: arguments, schemas, results, extra fields.
 
-Real values have a few levels. A function that makes two calls per level uses 200 of Python 3.11's
-1,000 calls for a value of this depth.
+Real values have only a few levels. For a value of this depth, a function that makes two calls per
+level uses 200 of the 1,000 calls that Python 3.11 allows.
 """
 
 MAX_MESSAGE_DEPTH: Final = MAX_DEPTH + 10
 """Maximum nesting of a block or message as JSON, with values of `MAX_DEPTH` inside."""
 
 MAX_DOCUMENT_DEPTH: Final = 256
-"""Maximum nesting of a JSON document that is read: a data line, a body, a record, a file."""
+"""Maximum nesting of a JSON document that is read, such as a data line, a body, a record or a file.
+"""
 
 # A string, possibly unterminated, or a bracket.
 _TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
@@ -51,7 +52,10 @@ def copy_object(value: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Return whether two values are the same JSON; `==` treats `1`, `1.0` and `true` as equal."""
+    """Return whether two values are the same JSON.
+
+    Unlike `==`, this function distinguishes `1`, `1.0` and `true`.
+    """
     if isinstance(one, dict):
         return (
             isinstance(other, dict)
@@ -66,7 +70,7 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
         )
     if isinstance(
         one, float
-    ):  # compare the text: `-0.0` differs from `0.0`, and `nan` equals `nan`
+    ):  # compares the text, so that `-0.0` differs from `0.0`, and `nan` equals `nan`
         return isinstance(other, float) and repr(one) == repr(other)
     return type(one) is type(other) and one == other
 
@@ -83,11 +87,12 @@ def is_deeper(value: JsonValue, levels: int) -> bool:
 def nests_deeper(text: str | bytes, levels: int) -> bool:
     """Return whether a JSON text nests lists and objects more than `levels` deep.
 
-    Uses no recursion and takes time linear in the length. In text that is not JSON, the brackets
-    outside of double quotes count.
+    The check is not recursive and takes linear time. In text that is not JSON, the brackets outside
+    double quotes count.
     """
-    # Each level of JSON has two brackets. Nearly every data line is too short to require a search,
-    # and every parser refuses a shorter text that lacks its closing brackets.
+    # Each level of JSON needs two brackets. Nearly every data line is too short to be nested too
+    # deeply, so it need not be searched. A text of this length without its closing brackets is
+    # rejected by every parser.
     if len(text) < 2 * (levels + 1):
         return False
     # Most texts have fewer brackets than the limit, and counting is much cheaper than matching.

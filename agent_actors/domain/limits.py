@@ -1,15 +1,15 @@
-"""Limits on the usage of a run or a session, token prices, and deadlines of requests.
+"""Usage limits for runs and sessions, token prices, and request deadlines.
 
 This module contains only the arithmetic. `run/model/usage_accounting.py` and `sessions/state.py`
 count usage; `run/model/budget.py` enforces the limits.
 
-A limit is used up once it is reached. Requests and tool calls are counted before they start and
-never exceed their limits. Tokens and cost are known only after a response. The last response may
-therefore exceed their limits; the response is kept because it was paid for.
+A limit is exhausted as soon as it is reached. Requests and tool calls are counted before they
+start, and therefore never exceed their limits. Tokens and cost are known only after a response, so
+the last response may exceed their limits. It is kept because it has been paid for.
 
-Money is a float instead of a Decimal. Tokens are known only per response and are often estimated,
-so the error of a float does not matter. Records store a float as a JSON number, and callers can add
-costs without conversion. Comparisons with limits allow for rounding.
+Amounts of money are floats, not Decimals. Tokens are known only per response and are often
+estimated, so rounding errors do not matter. Records store floats as JSON numbers, and callers can
+add costs without conversion. Comparisons with limits allow for rounding errors.
 """
 
 import math
@@ -21,19 +21,18 @@ import attrs
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.errors import ConfigError
 
-# Ten times 0.1 is slightly less than 1 in floats. A cost within this fraction of its limit counts
-# as having reached it.
+# With floats, adding 0.1 ten times results in slightly less than 1. A cost that is within this
+# fraction of its limit counts as having reached the limit.
 _ROUNDING: Final = 1e-9
 _TOKENS_PER_PRICE: Final = 1_000_000
-# The highest accepted price, and the most tokens that are priced. Endpoints may report any count;
-# the product of these two is still a finite number.
+# The highest accepted price, and the highest number of tokens for which a cost is computed.
+# Endpoints may report any number of tokens. The product of these two constants is still finite.
 _HIGHEST_PRICE: Final = 1e12
 _MOST_TOKENS: Final = 10**15
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    # A comparison instead of `math.isfinite`, which raises for an int that is too large for a
-    # float.
+    # Not `math.isfinite`, which raises for an int that is too large for a float.
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
@@ -42,32 +41,34 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 DEFAULT_MAX_CALLS: Final = 256
-"""Default maximum number of calls of one response that run.
+"""Default maximum number of tool calls from one response that are run.
 
-A model in a loop has made 792 calls in one response, which occupied its endpoint for hours.
+A model stuck in a loop once made 792 calls in one response, which occupied its endpoint for hours.
 """
 
 DEFAULT_MAX_RESULT_BYTES: Final = 2**20
 """Default maximum size of the text of a tool result, in bytes: about 250,000 tokens."""
 
 MIN_MAX_RESULT_BYTES: Final = 1024
-"""The smallest limit for the text of a tool result, in bytes: room for the notice of a cut."""
+"""The smallest limit for the text of a tool result, in bytes: it leaves room for the truncation
+notice.
+"""
 
 DEFAULT_TOOL_TIMEOUT: Final = 300.0
 """Default timeout of one tool call, in seconds.
 
-Long enough for a build or a crawl, short enough that a person notices a hung tool.
+It is long enough for a build or a crawl, and short enough for a hung tool to be noticed.
 """
 
 
 @attrs.frozen
 class Timeouts:
-    """Deadlines of one model request, in seconds; `math.inf` means no deadline.
+    """Deadlines for one model request, in seconds; `math.inf` means no deadline.
 
     Attributes:
-        connect: To open a connection.
+        connect: For opening a connection.
         first_token: From the start of the request to the first delta of the response.
-        idle: Between two deltas; comments, pings and empty deltas do not count.
+        idle: Between two deltas. Comments, pings and empty deltas do not count as deltas.
         total: From the start of the request to the end of the response.
     """
 
@@ -84,10 +85,10 @@ class UsageLimits:
     Attributes:
         requests: Requests to the model, including failed attempts.
         tool_calls: Tool calls that are started.
-        input_tokens: Tokens of prompts, including cached tokens.
-        output_tokens: Tokens of responses, including reasoning.
+        input_tokens: Tokens in prompts, including cached tokens.
+        output_tokens: Tokens in responses, including reasoning.
         total_tokens: Input and output tokens together.
-        cost: Money, in the currency of the prices; requires `AgentOptions.prices`.
+        cost: The amount of money, in the currency of the prices; requires `AgentOptions.prices`.
 
     Raises:
         ConfigError: A limit is not a finite number above 0, or a count is not an integer.
@@ -122,13 +123,15 @@ NO_LIMITS: Final = UsageLimits()
 
 @attrs.frozen(kw_only=True)
 class Prices:
-    """Prices of a model's tokens, in any one currency.
+    """Token prices of a model, all in one currency of your choice.
 
     Attributes:
         input: Price of a million prompt tokens that were neither read from nor written to a cache.
         output: Price of a million response tokens, including reasoning.
-        cache_read: Price of a million prompt tokens read from a cache; None: same as `input`.
-        cache_write: Price of a million prompt tokens written to a cache; None: same as `input`.
+        cache_read: Price of a million prompt tokens read from a cache; None means the same as
+            `input`.
+        cache_write: Price of a million prompt tokens written to a cache; None means the same as
+            `input`.
 
     Raises:
         ConfigError: A price is negative, not finite, or above the maximum of 1e12.
@@ -152,7 +155,7 @@ class Prices:
     def cost(self, usage: Usage) -> float:
         """Return the cost of these tokens."""
         read, written = usage.cache_read_tokens, usage.cache_creation_tokens
-        # Against the protocol, an endpoint may not include cached tokens in the input tokens.
+        # Some endpoints violate the protocol and do not include cached tokens in the input tokens.
         fresh = max(0, usage.input_tokens - read - written)
         cache_read = self.input if self.cache_read is None else self.cache_read
         cache_write = self.input if self.cache_write is None else self.cache_write
@@ -196,7 +199,8 @@ class Spent:
 def refuses_request(limits: UsageLimits, spent: Spent) -> str:
     """Return the name of the limit that prevents another request; empty if none does.
 
-    A used-up limit of tool calls does not prevent a request: the model can respond without tools.
+    An exhausted limit on tool calls does not prevent a request, because the model can respond
+    without tools.
     """
     if limits.requests is not None and spent.requests >= limits.requests:
         return "requests"
@@ -206,9 +210,9 @@ def refuses_request(limits: UsageLimits, spent: Spent) -> str:
 def refuses_calls(limits: UsageLimits, spent: Spent, calls: int) -> str:
     """Return the name of the limit that prevents a turn's tool calls; empty if none does.
 
-    Either all calls of a turn start or none: executing half of the model's calls can do more harm
-    than executing none. A used-up limit of requests does not prevent the calls. As with
-    `max_iterations`, the calls of the last response run.
+    Either all calls of a turn start or none, because executing half of the model's calls can do
+    more harm than executing none. An exhausted limit on requests does not prevent the calls: as
+    with `max_iterations`, the calls in the last response are still run.
 
     Args:
         limits: The limits.
@@ -224,7 +228,7 @@ def refuses_calls(limits: UsageLimits, spent: Spent, calls: int) -> str:
 
 
 def output_left(limits: UsageLimits, spent: Spent) -> int | None:
-    """Return the number of tokens that the next response may have, at least 0; None: no limit."""
+    """Return how many tokens the next response may have, at least 0; None if there is no limit."""
     if limits.output_tokens is None:
         return None
     return max(0, limits.output_tokens - spent.usage.output_tokens)
@@ -233,10 +237,10 @@ def output_left(limits: UsageLimits, spent: Spent) -> int | None:
 def find_price_error(
     limits: UsageLimits, session_limits: UsageLimits, prices: Prices | None
 ) -> str:
-    """Return an error for the cost limit that has no prices; empty if there is none."""
+    """Return an error message if there is a cost limit without prices; otherwise empty."""
     for name, value in (("limits", limits), ("session_limits", session_limits)):
         if value.cost is not None and prices is None:
-            return f"{name}.cost is {value.cost}, but prices is missing; pass Prices(...)"
+            return f"{name}.cost is {value.cost}, but no prices are set; pass prices=Prices(...)"
     return ""
 
 

@@ -1,9 +1,9 @@
-"""Images and files: their bytes, their media types, and `data:` URLs that contain both.
+"""Images and files: their bytes, media types and `data:` URLs.
 
 This module decides from the first bytes whether content is an image, text or a PDF. It also decides
-which sources are valid and how large they may be. It does no I/O. Endpoints refuse an image whose
-declared type does not match its bytes, and refuse it again on each later turn of the session.
-Everything is therefore checked before it becomes part of a history.
+which sources are valid and how large they may be. It does no I/O. Endpoints reject an image whose
+declared type does not match its bytes, and would reject it again on every later turn of the
+session. All content is therefore checked before it becomes part of a history.
 """
 
 import base64
@@ -30,14 +30,16 @@ _ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
 _NOT_IN_URL: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 _LONGEST_HEAD: Final = 1024
-"""Longest head of a `data:` URL, and longest web URL, in characters, that is not suspicious."""
+"""Maximum number of characters in a web URL, and before the content of a `data:` URL. Longer ones
+are suspicious.
+"""
 
 _SHOWN: Final = 60
 """Maximum number of characters of an invalid value in an error message."""
 
 _PDF: Final = "application/pdf"
 _PDF_MAGIC: Final = b"%PDF-"
-# First bytes of formats: magic bytes, their offset, and the media type.
+# How formats begin: magic bytes, their offset, and the media type.
 _MAGIC: Final = (
     (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
     (b"\xff\xd8\xff", 0, "image/jpeg"),
@@ -51,13 +53,14 @@ _MAGIC: Final = (
     (_PDF_MAGIC, 0, _PDF),
 )
 _TOLD_BY_BYTES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", _PDF})
-"""Types whose content always begins with the magic bytes of the table. Other types have more forms.
+"""Types whose content always begins with magic bytes from the table. Other types have further
+variants.
 """
 
 _PDF_HEAD: Final = 1024
-"""PDF readers accept a header that begins anywhere in the first kilobyte."""
+"""PDF readers accept a header anywhere in the first kilobyte."""
 
-# The platform's own table is not used, because it differs between machines.
+# The platform's own table of file extensions is not used, because it differs between machines.
 _BY_ENDING: Final = {
     "csv": "text/csv",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -83,10 +86,10 @@ _TEXTUAL: Final = frozenset(
 
 @attrs.frozen
 class DataUrl:
-    """The parts of a `data:` URL.
+    """A parsed `data:` URL.
 
     Attributes:
-        media_type: The media type in lower case, by its canonical name; empty if the URL has none.
+        media_type: The canonical name of the media type, in lower case; empty if the URL has none.
         body: The text after the comma.
         is_base64: True if `body` is base64; otherwise it is percent-encoded.
     """
@@ -103,7 +106,7 @@ class DataUrl:
         body = self.body
         if "%" in body:
             body = unquote_to_bytes(body).decode("latin-1")
-        # Search first: for a large image, each copy takes longer than the search.
+        # Search for whitespace first: for a large image, a copy takes longer than the search.
         return "".join(body.split()) if any(blank in body for blank in " \n\r\t") else body
 
     def decode(self) -> bytes:
@@ -118,7 +121,7 @@ class DataUrl:
 
 
 def split_data_url(source: str) -> DataUrl | None:
-    """Return the parts of a `data:` URL; None if the source is not a `data:` URL."""
+    """Parse a `data:` URL; return None if the source is not a `data:` URL."""
     if source[: len(_DATA)].lower() != _DATA:
         return None
     head, _, body = source[len(_DATA) :].partition(",")
@@ -132,13 +135,13 @@ def data_url(data: bytes, media_type: str) -> str:
 
 
 def usual_name(media_type: str) -> str:
-    """Return a media type in lower case, without parameters, by its canonical name."""
+    """Return the canonical name of a media type, in lower case and without parameters."""
     bare = media_type.partition(";")[0].strip().lower()
     return _ALIASES.get(bare, bare)
 
 
 def sniff(data: bytes) -> str:
-    """Return the media type of an image or a PDF by its first bytes; empty if it is unknown."""
+    """Determine the media type of an image or a PDF from its first bytes; empty if unknown."""
     for magic, start, media_type in _MAGIC:
         if data.startswith(magic, start):
             return media_type
@@ -154,12 +157,12 @@ def is_text(media_type: str) -> bool:
 
 
 def is_image(media_type: str) -> bool:
-    """Return whether the media type is that of an image."""
+    """Return whether this is the media type of an image."""
     return media_type.startswith("image/")
 
 
 def checked_type(declared: str) -> str:
-    """Return a declared media type by its canonical name; empty if none is declared.
+    """Return the canonical name of a declared media type; empty if none is declared.
 
     Raises:
         MediaError: The value is not a media type.
@@ -173,11 +176,11 @@ def checked_type(declared: str) -> str:
 
 
 def image_type(data: bytes, declared: str, *, max_bytes: int) -> str:
-    """Return the media type of an image, determined from its bytes.
+    """Determine the media type of an image from its bytes.
 
     Raises:
         MediaError: The image is empty or too large, its bytes do not match the declared type, or it
-            is not known to be an image.
+            cannot be recognized as an image.
     """
     _check_size(len(data), "the image", max_bytes)
     told, found = checked_type(declared), sniff(data)
@@ -191,7 +194,7 @@ def image_type(data: bytes, declared: str, *, max_bytes: int) -> str:
 
 
 def file_type(data: bytes, declared: str, name: str, *, max_bytes: int) -> str:
-    """Return the media type of a file: declared, or determined from bytes, name or content.
+    """Return a file's media type: the declared one, or one determined from its bytes or name.
 
     Raises:
         MediaError: The file is empty or too large, its bytes do not match the declared type, or it
@@ -205,7 +208,7 @@ def file_type(data: bytes, declared: str, name: str, *, max_bytes: int) -> str:
     media_type = told or found or _BY_ENDING.get(name.rpartition(".")[2].lower(), "")
     if media_type and not is_text(media_type):
         return media_type
-    # Unknown so far, or text: in both cases, check that the bytes are text.
+    # The type is still unknown, or is text. In both cases, check that the bytes are text.
     if _reads_as_text(data):
         return media_type or "text/plain"
     if media_type:
@@ -240,7 +243,8 @@ def url_content(source: str, *, max_bytes: int) -> tuple[str, bytes] | None:
     Raises:
         MediaError: The source is invalid (see `check_source`) or far too long.
     """
-    # Content that cannot fit is not parsed; percent-encoding takes three characters per byte.
+    # Content that must be too large is not parsed. Percent-encoding takes three characters per
+    # byte.
     if len(source) > 3 * max_bytes + _LONGEST_HEAD:
         raise MediaError(
             f"the URL has {len(source)} characters; at most {max_bytes} bytes may be sent "
@@ -265,7 +269,7 @@ def decoded_text(source: str) -> str:
 
 
 def clean_name(name: str) -> str:
-    """Return a file's name without its path, with unprintable characters replaced."""
+    """Return a file's name without its directories, with unprintable characters replaced."""
     last = re.split(r"[/\\]", name)[-1]
     return "".join(char if char.isprintable() else "_" for char in last)
 
@@ -274,8 +278,8 @@ def _check_declared(told: str, found: str) -> None:
     odd = found and not (is_image(told) and is_image(found))
     if told and told != found and (odd or told in _TOLD_BY_BYTES):
         raise MediaError(
-            f"declared as {told}, but the bytes are {found or 'of another type'}; endpoints "
-            "refuse that: omit media_type to determine it from the bytes"
+            f"media_type is {told}, but the bytes are {found or 'of another type'}; "
+            "endpoints reject that, so omit media_type to have it determined from the bytes"
         )
 
 
@@ -284,7 +288,7 @@ def _check_size(size: int, what: str, max_bytes: int) -> None:
         raise MediaError(f"{what} is empty")
     if size > max_bytes:
         raise MediaError(
-            f"{what} has {size} bytes; at most {max_bytes} may be sent (max_bytes): make it "
+            f"{what} has {size} bytes; at most {max_bytes} may be sent (max_bytes); make it "
             "smaller, or pass its URL"
         )
 
@@ -298,7 +302,7 @@ def _check_web_url(source: str) -> None:
             host = None
         if host and not _NOT_IN_URL.search(source):
             return
-        raise MediaError(f"{shown!r} is not a URL that an endpoint could fetch")
+        raise MediaError(f"{shown!r} is not a URL that an endpoint can fetch")
     raise MediaError(
         f"expected an http(s) URL or a data: URL, but got {shown!r}; to send a local "
         "file, use agent_actors.media.read_image or read_file"
@@ -306,11 +310,11 @@ def _check_web_url(source: str) -> None:
 
 
 def _check_base64(body: str) -> None:
-    # Not decoded: deleting the alphabet takes a fifth of the time.
+    # The body is not decoded, because deleting the alphabet takes only a fifth of the time.
     rest = body.rstrip("=")
     sound = len(body) % 4 == 0 and len(body) - len(rest) <= 2 and body.isascii()
     if not sound or rest.encode("ascii").translate(None, _ALPHABET):
-        raise MediaError("the data: URL declares base64, but its content is not base64")
+        raise MediaError("the data: URL declares base64, but its content is not valid base64")
 
 
 def _reads_as_text(data: bytes) -> bool:

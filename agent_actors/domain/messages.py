@@ -1,4 +1,4 @@
-"""Messages and conversations, in one form for all providers.
+"""Messages and conversations in a provider-neutral form.
 
 A message is a role and a tuple of blocks. Properties such as `content` and `tool_calls` are
 computed from the blocks. A conversation (`Messages`) is immutable: its builder methods return a
@@ -28,13 +28,13 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 USER_INPUT_ROLES: Final[tuple[Role, ...]] = ("system", "user")
 
-# Roughly the count of providers for an image of one megapixel. A file that is not text counts the
-# same, because its number of pages is unknown.
+# Roughly the number of tokens that providers count for an image of one megapixel. A file that is
+# not text counts the same, because its number of pages is unknown.
 TOKENS_PER_IMAGE: Final = 1000
 
 
 def valid_role(role: str) -> bool:
-    """Return whether the role is `system`, `user`, `assistant` or `tool`."""
+    """Return whether the role is valid: `system`, `user`, `assistant` or `tool`."""
     return role in ROLES
 
 
@@ -69,7 +69,7 @@ class Message:
 
     @property
     def tool_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls in the message, in the model's order."""
+        """The tool calls in the message, in the model's order."""
         return tuple(block for block in self.blocks if isinstance(block, ToolUseBlock))
 
     @property
@@ -83,7 +83,7 @@ class Message:
         return next((b.name for b in self.blocks if isinstance(b, ToolResultBlock)), "")
 
     def validate(self, *, index: int | None = None) -> None:
-        """Check this message on its own.
+        """Validate this message, independently of any conversation.
 
         Args:
             index: Position of the message in its conversation, for the error message.
@@ -97,17 +97,17 @@ class Message:
             raise MessageError(where + error, index=index)
 
     def estimate_tokens(self) -> int:
-        """Return a rough token count: a quarter of the characters of content and arguments.
+        """Return a rough token count: a quarter of the number of characters.
 
-        An image or a file that is not text counts as 1,000 tokens. A text file counts as a quarter
-        of its characters.
+        The content, the arguments of calls and the content of text files are counted. An image or
+        any other file counts as 1,000 tokens.
         """
         calls = sum(estimate_tokens(len(c.arguments_text)) for c in self.tool_calls)
         media = sum(map(_media_tokens, self.blocks))
         return estimate_tokens(len(self.content)) + calls + media
 
     def pretty(self) -> str:
-        """Return the message as text for a person: role, content, and one line for each call."""
+        """Format the message for display: role, content, and one line for each call."""
         if self.role == "tool":
             heading = f"[Tool: {self.name} (call_id={self.tool_call_id})]"
         else:
@@ -180,14 +180,14 @@ def system(text: str) -> Message:
 
 
 def user(content: str | Iterable[ContentBlock]) -> Message:
-    """Return a user message made from text or from blocks."""
+    """Return a user message with text or blocks."""
     return Message("user", _blocks(content))
 
 
 def assistant(
     content: str | Iterable[ContentBlock] = (), tool_calls: Iterable[ToolUseBlock] = ()
 ) -> Message:
-    """Return an assistant message made from text or blocks, and calls."""
+    """Return an assistant message with text or blocks, and with tool calls."""
     return Message("assistant", (*_blocks(content), *tool_calls))
 
 
@@ -198,7 +198,7 @@ def tool(
     *,
     is_error: bool = False,
 ) -> Message:
-    """Return a tool message with the result of one call."""
+    """Return a tool message with the result of one tool call."""
     return Message("tool", (ToolResultBlock(tool_call_id, content, is_error, name),))
 
 
@@ -263,7 +263,7 @@ class Messages(Sequence[Message]):
         *,
         is_error: bool = False,
     ) -> "Messages":
-        """Return a conversation with the result of one call appended."""
+        """Return a conversation with the result of one tool call appended."""
         return self.append(tool(tool_call_id, name, content, is_error=is_error))
 
     def by_role(self, role: Role) -> "Messages":
@@ -299,10 +299,10 @@ class Messages(Sequence[Message]):
         return self._items
 
     def validate(self) -> None:
-        """Check each message on its own.
+        """Validate each message, independently of the others.
 
         Raises:
-            MessageError: A message breaks a rule; names the first such message.
+            MessageError: A message breaks a rule; the error names the first such message.
         """
         for index, message in enumerate(self._items):
             message.validate(index=index)
@@ -329,5 +329,5 @@ class Messages(Sequence[Message]):
         return sum(message.estimate_tokens() for message in self._items)
 
     def pretty(self) -> str:
-        """Return the messages as text for a person."""
+        """Format the messages for display."""
         return "\n".join(message.pretty() for message in self._items)

@@ -1,7 +1,8 @@
 """Model requests, complete responses, and the deltas of a streamed response.
 
-Deltas (`ModelDelta`) are neutral: providers translate their wire format into deltas, and assembly
-combines deltas into blocks. Vendor-specific values stay in `providers/<name>/`.
+Deltas (`ModelDelta`) do not depend on a provider: each provider translates its wire format into
+deltas, and the deltas are then assembled into blocks. Vendor-specific values stay in
+`providers/<name>/`.
 """
 
 from collections.abc import Mapping
@@ -19,12 +20,12 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.usage import Usage
 
 # The reason why a response ended. `stop` and `tool_calls` are hints: only the blocks show whether
-# there are calls. `length` means that the response was cut at max_tokens. `refusal` means that the
-# model refused, `content_filter` that the endpoint filtered the response. Logs of earlier versions
-# and custom providers may use `refused` for either. `paused` means that the endpoint expects
-# another request for the rest of the response, and that no further request was made. `unmarked`
-# means that the body ended without a finish reason and without the end mark of its protocol, so the
-# response may be incomplete. `unknown` means that the endpoint marked the end, but with no known
+# there are calls. `length` means that the response was truncated at max_tokens. `refusal` means
+# that the model refused, `content_filter` that the endpoint filtered the response. Logs from
+# earlier versions and custom providers may use `refused` for either. `paused` means that the
+# endpoint expects another request for the rest of the response, but none was sent. `unmarked` means
+# that the body ended without a finish reason and without the end mark of its protocol, so the
+# response may be incomplete. `unknown` means that the endpoint marked the end, but gave no known
 # reason.
 FinishReason: TypeAlias = Literal[
     "stop",
@@ -39,7 +40,7 @@ FinishReason: TypeAlias = Literal[
 ]
 
 REFUSALS: Final[frozenset[FinishReason]] = frozenset({"refusal", "content_filter", "refused"})
-"""Finish reasons after which no call of the response runs."""
+"""Finish reasons after which none of the response's tool calls is run."""
 
 REFUSED_CALL: Final = "the response was refused or filtered, so this call did not run"
 """The error of a call in a refused response."""
@@ -51,11 +52,11 @@ _EMPTY: Final[Mapping[str, JsonValue]] = MappingProxyType({})
 
 @attrs.frozen
 class ToolSpec:
-    """A tool as it is offered to a model.
+    """The description of a tool that is offered to a model.
 
     Attributes:
-        name: Up to 64 letters, digits, `_` and `-`.
-        description: Purpose of the tool, and when to use it.
+        name: The name: up to 64 letters, digits, `_` and `-`.
+        description: The purpose of the tool, and when to use it.
         input_schema: A JSON Schema of type `object`; None accepts any object.
     """
 
@@ -66,14 +67,14 @@ class ToolSpec:
 
 @attrs.frozen
 class ModelSettings:
-    """Sampling settings. A field that is None is not sent.
+    """Sampling settings. Fields that are None are not sent.
 
     Attributes:
         model: The model's name at the endpoint.
         max_tokens: Maximum number of tokens of one response.
         temperature: Sampling temperature; 0 is sent, None is not.
-        top_p: Threshold of nucleus sampling.
-        stop: Texts at which the response ends.
+        top_p: Threshold for nucleus sampling.
+        stop: Stop sequences, at which the response ends.
         seed: Seed for endpoints that support reproducible sampling.
         presence_penalty: From -2 to 2.
         frequency_penalty: From -2 to 2.
@@ -81,7 +82,7 @@ class ModelSettings:
         parallel_tool_calls: True if one response may contain several calls.
         extra_body: Additional fields of the request body, sent unchanged.
         lenient_tool_json: True to repair arguments that are almost JSON; repaired calls are marked.
-            Not sent: it concerns the parsing of responses.
+            This setting is not sent, because it only affects how responses are parsed.
     """
 
     model: str
@@ -103,10 +104,10 @@ class OutputSchema:
     """The JSON object that a response must contain. Providers choose how to request it.
 
     Attributes:
-        name: Up to 64 letters, digits, `_` and `-`.
+        name: The name: up to 64 letters, digits, `_` and `-`.
         schema: JSON Schema of the object.
-        description: Description for the model; empty sends none.
-        strict_schema: The schema in the form that strict endpoints accept, which allows no
+        description: Description for the model; not sent if empty.
+        strict_schema: The schema in the form that strict endpoints accept, which matches no
             additional values; None if there is no such form.
     """
 
@@ -123,17 +124,17 @@ class ModelRequest:
     Attributes:
         messages: The conversation, without the system prompt.
         settings: The sampling settings.
-        system_prompt: Sent before everything else; empty sends none.
+        system_prompt: Sent before everything else; not sent if empty.
         tools: The tools that the model may call.
-        turn: Number of this model call in the life of the session; generated call ids contain it.
-        known_call_ids: Ids of earlier calls of the session; a new id that equals one of them is
-            replaced.
+        turn: The number of this model call within the session; generated call ids contain it.
+        known_call_ids: Ids of the session's earlier tool calls; a new call with one of these ids
+            gets another id.
         output: The object that the response must contain once the model calls no more tools; None
-            accepts any text. The provider requests it in the way that its endpoint supports; the
-            response is validated in any case.
-        idempotency_key: The same for all attempts of one model call, so that an endpoint can detect
-            a repeated request; empty sends none.
-        memo: A cache of messages encoded on earlier turns; empty by default.
+            if any text is accepted. The provider requests the object in the way that its endpoint
+            supports, and the response is validated in any case.
+        idempotency_key: A key that is the same for all attempts of one model call, so that an
+            endpoint can detect a repeated request; not sent if empty.
+        memo: A cache of messages that were encoded on earlier turns; empty by default.
     """
 
     messages: Messages
@@ -147,14 +148,14 @@ class ModelRequest:
     memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache, eq=False, repr=False)
 
 
-# These three are Structs instead of attrs classes: one is created for each token of each stream,
-# and a frozen attrs instance takes five times as long to create.
+# These three classes are Structs, not attrs classes, because an instance is created for each token
+# of each stream, and creating a frozen attrs instance takes five times as long.
 class TextDelta(msgspec.Struct, frozen=True):
-    """More text of the response.
+    """A delta of the response's text.
 
     Attributes:
         text: The text; empty if only `extra` arrived.
-        extra: Fields that the provider wants sent back with the block.
+        extra: Fields that the provider needs sent back with the block.
     """
 
     text: str
@@ -162,12 +163,12 @@ class TextDelta(msgspec.Struct, frozen=True):
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True):
-    """More of the model's thinking.
+    """A delta of the model's thinking.
 
     Attributes:
         text: The text.
         signature: The provider's signature, if it arrived with this delta; otherwise empty.
-        extra: Fields that the provider wants sent back with the block.
+        extra: Fields that the provider needs sent back with the block.
     """
 
     text: str
@@ -181,10 +182,11 @@ class ToolCallDelta(msgspec.Struct, frozen=True):
     Attributes:
         index: The call's index in the response; None if the endpoint sent none.
         id: The call's id; empty if this fragment has none.
-        name: The tool's name or a part of it; empty if this fragment has none.
-        arguments: A part of a JSON text, a complete object, or None.
-        extra: Fields that the provider wants sent back with the call.
-        repaired: True if the arguments were not JSON and `arguments` is their most likely meaning.
+        name: The tool's name, or a part of it; empty if this fragment has none.
+        arguments: A fragment of JSON text, a complete object, or None.
+        extra: Fields that the provider needs sent back with the call.
+        repaired: True if the arguments were not valid JSON and `arguments` is their most likely
+            meaning.
     """
 
     index: int | None = None
@@ -197,12 +199,12 @@ class ToolCallDelta(msgspec.Struct, frozen=True):
 
 @attrs.frozen
 class UsageDelta:
-    """Token counts so far; later counts replace earlier ones.
+    """The token counts so far; later counts replace earlier ones.
 
     Attributes:
         usage: The counts.
-        partial: True if the endpoint reported only the input or only the output. A count of 0 is
-            then unknown.
+        partial: True if the endpoint reported only the input tokens or only the output tokens. A
+            count of 0 then means unknown.
     """
 
     usage: Usage
@@ -216,7 +218,7 @@ class StopDetails:
     Attributes:
         type: `refusal`, `content_filter` or the endpoint's own type.
         category: The endpoint's category, for example `cyber` or `violence`; empty if it sent none.
-        explanation: Explanation for a person; empty if the endpoint sent none.
+        explanation: A human-readable explanation; empty if the endpoint sent none.
         data: The endpoint's object, unchanged; empty if there was none.
     """
 
@@ -229,34 +231,34 @@ class StopDetails:
 
 @attrs.frozen
 class FinishDelta:
-    """The finish reason that the endpoint sent. It is a hint: endpoints send wrong ones."""
+    """The finish reason that the endpoint sent: only a hint, because endpoints send wrong ones."""
 
     reason: FinishReason
 
 
 @attrs.frozen
 class NoticeDelta:
-    """An irregularity of the stream that a person may want to know; not part of the response."""
+    """An irregularity in the stream, reported for people; not part of the response."""
 
     text: str
 
 
 @attrs.frozen
 class ProgressDelta:
-    """Progress that readers do not see, for example a tool that the provider runs.
+    """Progress that readers do not see, for example of a tool that the provider runs.
 
     It shows that the stream is not idle. It is not part of the response.
     """
 
 
-# Deltas of a response, and additionally notices about its stream.
+# Deltas of a response, and notices about its stream.
 AnswerDelta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta | UsageDelta | FinishDelta
 ModelDelta: TypeAlias = AnswerDelta | NoticeDelta | ProgressDelta
 
 
 @attrs.frozen
 class ModelCompleted:
-    """A complete response of a model.
+    """A complete response from a model.
 
     Attributes:
         blocks: The content; calls that cannot be executed are `ToolUseError` blocks.
@@ -265,12 +267,12 @@ class ModelCompleted:
         model: The model's name as the endpoint sent it; empty if it sent none.
         response_id: The endpoint's id of the response; empty if it sent none.
         done: True if the model itself ends the run, even if it called tools.
-        output: JSON text of the object that the request's `output` asks for, if the wire format
-            separates it from other text; None if it is part of the text.
+        output: The JSON text of the object that the request's `output` describes, if the wire
+            format separates it from other text; None if it is part of the text.
         stop_details: The endpoint's explanation of a refused or filtered response; None if it sent
             none.
         damaged_lines: The number of data lines that could not be read completely. Their content may
-            be missing in the text. Calls that may be affected are `ToolUseError` blocks.
+            be missing from the text. Calls that may be affected are `ToolUseError` blocks.
     """
 
     blocks: tuple[AssistantBlock, ...]
@@ -285,7 +287,7 @@ class ModelCompleted:
 
     @property
     def refused(self) -> bool:
-        """True if the response was refused or filtered; none of its calls runs."""
+        """True if the response was refused or filtered; none of its tool calls is run."""
         return self.finish_reason in REFUSALS
 
     @property

@@ -1,24 +1,24 @@
-"""The origin of blocks: the endpoint that sent a block's extra fields.
+"""The origin of a block: the endpoint that sent its extra fields.
 
 Endpoints send more than the visible response: signatures of thinking blocks and calls, citations,
-and fields of their own. These fields are stored with the blocks and sent back, because some
-endpoints refuse a conversation without them. Other endpoints do not understand them, and strict
-ones refuse a conversation that contains them. Each block with such fields therefore has a mark that
-names its origin. A block without a mark was made by the caller or is from a log that is older than
-marks; its fields are sent to every endpoint.
+and vendor-specific fields. These fields are stored with the blocks and sent back, because some
+endpoints reject a conversation without them. Other endpoints do not understand these fields, and
+strict endpoints reject a conversation that contains them. Each block with such fields therefore has
+a mark that names its origin. A block without a mark was created by the caller, or comes from a log
+written before marks existed; its fields are sent to every endpoint.
 
 Rules:
 
 - *Fields of the protocol* (signatures of thinking blocks, citations, opaque blocks) are sent to
   every endpoint with the same protocol. Several hosts serve the same models and accept each other's
-  signatures, and a thinking block that is missing between two calls of one turn is refused. An
-  `OpaqueBlock` names its protocol itself and needs no mark.
+  signatures, and endpoints reject a turn in which the thinking block between two calls is missing.
+  An `OpaqueBlock` names its protocol itself and needs no mark.
 - *Fields of the endpoint* (any other field, for example `extra_content` of Gemini's chat
   completions) are sent to the same endpoint, and to the same model at another URL. A model needs
-  its signed values on every host, and a change of URL must not break a session. Model names are
+  its signed values on every host, and a changed URL must not break a session. Model names are
   compared after their last slash, because hosts add a vendor prefix.
-- *Fields in the endpoint's own format* (`reasoning_details` of OpenRouter) are sent to the same
-  endpoint only, whatever the model: the endpoint translates them for each model.
+- *Fields in the endpoint's own format* (`reasoning_details` of OpenRouter) are sent only to the
+  same endpoint, whatever the model, because the endpoint translates them for each model.
 """
 
 from collections.abc import Mapping
@@ -46,11 +46,11 @@ _NONE: Final = frozenset[str]()
 
 @attrs.frozen
 class Origin:
-    """An endpoint and the model that is requested there.
+    """An endpoint and the model requested from it.
 
     Attributes:
         protocol: The endpoint's protocol, for example `anthropic`.
-        endpoint: The endpoint's name: its base URL, without secrets.
+        endpoint: The endpoint's name, which is its base URL without secrets.
         model: The model's name in the request.
     """
 
@@ -60,22 +60,22 @@ class Origin:
 
     @classmethod
     def of(cls, mark: str) -> Self:
-        """Return the origin that a mark names; parts that the mark lacks are empty."""
+        """Return the origin named by a mark; missing parts are empty."""
         protocol, _, rest = mark.partition(" ")
         endpoint, _, model = rest.partition(" ")
         return cls(protocol, endpoint, model)
 
     @property
     def mark(self) -> str:
-        """The mark on a block: protocol, endpoint and model, separated by spaces."""
+        """The mark for blocks: protocol, endpoint and model, separated by spaces."""
         return f"{self.protocol} {self.endpoint.replace(' ', '%20')} {self.model}"
 
     def speaks(self, mark: str) -> bool:
-        """Return whether fields of the protocol are sent here; always True without a mark."""
+        """Return whether protocol fields with this mark are sent here; True without a mark."""
         return not mark or Origin.of(mark).protocol == self.protocol
 
     def gave(self, mark: str) -> bool:
-        """Return whether fields of the endpoint are sent here; always True without a mark."""
+        """Return whether endpoint fields with this mark are sent here; True without a mark."""
         if not mark:
             return True
         other, here = Origin.of(mark), Origin.of(self.mark)
@@ -95,12 +95,12 @@ class Origin:
         shared: AbstractSet[str] = _NONE,
         bound: AbstractSet[str] = _NONE,
     ) -> Mapping[str, JsonValue]:
-        """Return the fields of a block's `extra` that are sent to this endpoint.
+        """Return the fields in a block's `extra` that are sent to this endpoint.
 
         Args:
-            block: The block; only blocks of a response can have a mark.
-            shared: Names of the fields that belong to the protocol.
-            bound: Names of the fields that belong to one endpoint, whatever the model.
+            block: The block. Only blocks from a response can have a mark.
+            shared: Names of the protocol's fields.
+            bound: Names of the fields in the endpoint's own format.
         """
         if not block.extra or not isinstance(block, MarkedBlock) or not block.origin:
             return block.extra
@@ -116,7 +116,7 @@ class Origin:
 def marked(answer: ModelCompleted, origin: Origin) -> ModelCompleted:
     """Return the response with a mark on each block that has fields to send back.
 
-    Blocks without such fields and blocks with a mark stay unchanged.
+    Blocks without such fields, and blocks that already have a mark, stay unchanged.
     """
     if not any(_lacks_mark(block) for block in answer.blocks):
         return answer

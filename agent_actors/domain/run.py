@@ -1,4 +1,4 @@
-"""Runs: stop reasons, questions, the run's state as tools see it, and results."""
+"""Runs: stop reasons, questions, snapshots for tools and hooks, and results."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, cast
@@ -14,8 +14,8 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import OutputError
 
 if TYPE_CHECKING:
-    # Type checkers supply `typing_extensions`, so the default needs no package at run time. With
-    # the default, `RunResult` is `RunResult[str]` for callers who use no output type.
+    # Type checkers include `typing_extensions`, so the default needs no package at run time.
+    # Because of the default, `RunResult` means `RunResult[str]` for callers who use no output type.
     from typing_extensions import TypeVar
 
     OutputT_co = TypeVar("OutputT_co", covariant=True, default=str)
@@ -26,7 +26,7 @@ else:
 
 
 class StopReason(StrEnum):
-    """The reason why a run ended with a result; details follow a colon: `budget:<what>`."""
+    """The reason why a run ended with a result; may have details after a colon: `budget:<what>`."""
 
     COMPLETED = "completed"
     MAX_ITERATIONS = "max_iterations"
@@ -60,15 +60,15 @@ class Question:
     """An open question of a run.
 
     Attributes:
-        id: The id to pass along with the answer.
+        id: The id to pass with the answer.
         session_id: The session.
         run_id: The run.
         prompt: The question, on one line.
         choices: The accepted answers; if empty, any text is accepted.
-        tool_use_id: Id of the call that waits for the answer.
+        tool_use_id: Id of the call that is waiting for the answer.
         tool_name: Name of the call's tool.
         tool_input: The call's arguments.
-        reason: The reason for the question.
+        reason: Why the question is asked.
         asked_at: Wall-clock time in seconds since the epoch.
         permission: True if the question asks for permission to run the call. False if the call
             itself asks, as `AskUserQuestion` does.
@@ -112,7 +112,7 @@ class RunInfo:
 
 @attrs.frozen
 class ToolCallResult:
-    """A tool call of a run, with its result.
+    """A tool call in a run, with its result.
 
     Attributes:
         id: The call's id.
@@ -122,13 +122,13 @@ class ToolCallResult:
         is_error: True if the call failed.
         data: Structured data that the tool returned in addition to the text; None if there is none.
         started_at: Wall-clock time in seconds since the epoch; 0 if the call never started.
-        completed_at: Wall-clock time of the end of the call.
+        completed_at: Wall-clock time at which the call ended.
         duration: Duration in seconds, measured by a monotonic clock.
         exception: The exception that the tool raised, with its traceback; None if it raised none,
-            or if the result comes from a log. Only this object has it: events and logs contain the
-            message. The traceback keeps the local variables of the tool in memory.
-        complete_bytes: Size of the complete text if `content` was cut because it was too long;
-            else 0.
+            or if the result comes from a log. Events and logs contain only the message. The
+            traceback keeps the tool's local variables in memory.
+        complete_bytes: Size of the complete text if `content` was truncated because it was too
+            long; otherwise 0.
     """
 
     id: str
@@ -150,7 +150,7 @@ class Output:
 
     Attributes:
         value: The output; only meaningful if `fault` is empty.
-        fault: The reason why there is no output; empty if there is one.
+        fault: The reason why there is no output; empty if there is an output.
     """
 
     value: object = None
@@ -164,26 +164,27 @@ class RunResult(Generic[OutputT_co]):
     Attributes:
         text: The text of the model's last response.
         stop_reason: The reason why the run ended; see `StopReason`.
-        messages: The session's complete history after the run; always valid.
+        messages: The session's complete history after the run, which is always valid.
         tool_calls: The run's calls, in the model's order.
-        usage: Tokens of all model calls of the run. Nested runs that its tools started have their
-            own usage.
+        usage: Tokens of all of the run's model calls. Nested runs, which its tools start, have
+            their own usage.
         iterations: The number of model calls.
         duration: Duration of the run, in seconds.
         session_id: The session.
         run_id: The run.
         request_id: The caller's id of the request, or a generated id.
         cost: Cost of `usage`, in the currency of `AgentOptions.prices`; None without prices.
-        hook_events: Hook decisions other than to proceed, in order.
-        questions: Open questions; pass the answers to `runtime.resume`.
-        external_calls: Open calls of tools without a handler, in the model's order and with their
-            arguments. Pass the results to `runtime.resume`.
+        hook_events: Hook decisions other than "proceed", in order.
+        questions: The open questions; pass the answers to `runtime.resume`.
+        external_calls: The open calls of tools without a handler, with their arguments and in the
+            model's order. Pass the results to `runtime.resume`.
         finish_reason: The reason why the last response ended; `unknown` if there was no response.
             `unmarked` means that the endpoint never marked the end, so the response may be
-            incomplete although the run is `completed`.
+            incomplete even though the run is `completed`.
         stop_details: The endpoint's explanation, if the last response was refused or filtered.
-        damaged_lines: The number of data lines of the run's responses that could not be read
-            completely. If this is not 0, content may be missing in `text` and in earlier messages.
+        damaged_lines: The number of data lines in the run's responses that could not be read
+            completely. If it is not 0, content may be missing from `text` and from earlier
+            messages.
     """
 
     text: str
@@ -210,7 +211,7 @@ class RunResult(Generic[OutputT_co]):
         """The output of the agent's `output_type`; the text if the agent has none.
 
         Raises:
-            OutputError: The run ended without a valid output; `stop_reason` has the reason.
+            OutputError: The run ended without a valid output; see `stop_reason`.
         """
         output = Output(self.text) if self._output is None else self._output
         if output.fault:

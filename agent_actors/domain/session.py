@@ -1,7 +1,7 @@
 """Session ids, and information about sessions that does not require reading their records.
 
-A session's `metadata` belongs to the callers that use the session. The runtime writes keys such as
-`cwd` and `model`; callers may add their own. `stores/` implements the storage.
+A session's `metadata` is for callers. The runtime writes keys such as `cwd` and `model`; callers
+may add their own. `stores/` implements the storage.
 """
 
 import re
@@ -17,14 +17,15 @@ from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import Question
 from agent_actors.domain.usage import Usage
 
-# Ids appear in messages, file names and cache keys. A longer id is a mistake.
+# Ids appear in messages, file names and cache keys. A longer id is probably a mistake.
 MAX_SESSION_ID: Final = 256
 
 # Control characters, which break terminals and files, and lone surrogates, which UTF-8 cannot
 # encode.
 _NEVER: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
-# Values that a listing can filter by. Metadata is compared as JSON, so 1, 1.0 and True differ.
+# Metadata values that a listing can filter by. They are compared as JSON, so 1, 1.0 and True
+# differ.
 JsonScalar: TypeAlias = str | int | float | bool | None
 
 # Metadata keys that the runtime sets on the sessions of nested runs and on forks.
@@ -33,18 +34,18 @@ PARENT_CALL: Final = "parent_tool_use_id"
 FORKED_FROM: Final = "forked_from"
 FORKED_AT: Final = "forked_at_seq"
 
-# Seconds by which the clock may be ahead of the newest record when sessions are deleted by age.
+# How many seconds the clock may be ahead of the newest record when old sessions are deleted.
 CLOCK_TOLERANCE: Final = 86_400.0
 
-# Newest first, by the time of the first record or of the last record.
+# The time to sort by, newest first: that of the first record or that of the last record.
 SessionOrder: TypeAlias = Literal["created", "updated"]
 
 
 def find_session_id_error(session_id: object) -> str | None:
     """Return the reason why this value is not a valid session id; None if it is valid.
 
-    Any text of 1 to 256 characters is valid, including `../x`, `CON` and `Ä`: stores never use an
-    id as a path. Control characters and lone surrogates are not valid.
+    Any text of 1 to 256 characters without control characters and lone surrogates is valid. This
+    includes `../x`, `CON` and `Ä`, because stores never use an id as a path.
     """
     if not isinstance(session_id, str):
         return f"a session id must be text; got {type(session_id).__name__}"
@@ -60,7 +61,7 @@ def find_session_id_error(session_id: object) -> str | None:
 
 @attrs.frozen
 class SessionInfo:
-    """A session as a listing shows it.
+    """A session in a listing.
 
     Attributes:
         session_id: The session.
@@ -83,7 +84,7 @@ class SessionPage:
 
     Attributes:
         sessions: The sessions, newest first.
-        next: The value of `after` for the next page; None if this is the last page.
+        next: The value to pass as `after` for the next page; None if this is the last page.
     """
 
     sessions: tuple[SessionInfo, ...]
@@ -96,7 +97,7 @@ class SessionSnapshot:
 
     Attributes:
         session_id: The session.
-        messages: The conversation; always valid.
+        messages: The conversation, which is always valid.
         todos: The task list.
         files: The texts of the session's files, by path.
         skills: Names of the active skills.
@@ -104,10 +105,10 @@ class SessionSnapshot:
         usage: Tokens of all model calls.
         requests: Number of requests of all model calls.
         last_seq: `seq` of the last record.
-        open_calls: Ids of the calls without a result, which the next run closes.
-        questions: The open questions; answers are passed to `runtime.resume`.
-        external_calls: Open calls that the caller has to execute.
-        unreadable: Records that were left out because they cannot be decoded.
+        open_calls: Ids of the tool calls without a result; the next run closes these calls.
+        questions: The open questions; pass the answers to `runtime.resume`.
+        external_calls: The open tool calls that the caller has to execute.
+        unreadable: The records that were skipped because they cannot be decoded.
     """
 
     session_id: str
@@ -127,15 +128,16 @@ class SessionSnapshot:
 
 @attrs.frozen
 class Damage:
-    """A problem in the stored log of a session.
+    """A problem in a session's stored log.
 
     Attributes:
         reason: A description of the problem.
-        seq: The affected record, or the first of several; 0 for the metadata of the session.
+        seq: The `seq` of the affected record, or of the first of several; 0 for the session's
+            metadata.
         offset: The position of the damaged bytes, counted from the start of the log file. None if
             the store has no file per session, or if no bytes are affected.
-        lost: The number of records that are missing completely. If there are any, reading the
-            session fails.
+        lost: The number of records that are missing completely. If it is not 0, the session cannot
+            be read.
     """
 
     reason: str
@@ -149,13 +151,13 @@ class Damage:
 
 
 def trusted_now(now: float, newest: Sequence[SessionInfo]) -> float:
-    """Return the time against which the age of sessions is measured.
+    """Return the time to use as "now" when computing the age of sessions.
 
-    A clock that is set to a wrong, later time would make every session of a store old. Therefore
-    the time is at most one day after the newest record.
+    If the clock is wrong and far ahead, every session in a store would seem old. The returned time
+    is therefore at most one day after the newest record.
 
     Args:
-        now: The time of the clock, in seconds since the epoch.
-        newest: The session with the newest record of the store; empty if there are no sessions.
+        now: The clock's time, in seconds since the epoch.
+        newest: The session with the newest record in the store; empty if there are no sessions.
     """
     return min([now, *(info.updated_at + CLOCK_TOLERANCE for info in newest)])

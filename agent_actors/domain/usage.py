@@ -1,4 +1,4 @@
-"""Token counts of a model call, a run or a session."""
+"""Token counts for a model call, a run or a session."""
 
 from typing import Final
 
@@ -10,8 +10,8 @@ class Usage:
     """Token counts. Adding two values returns their sum.
 
     Attributes:
-        input_tokens: Tokens of the prompt, including cached tokens.
-        output_tokens: Tokens of the response, including reasoning.
+        input_tokens: Tokens in the prompt, including cached tokens.
+        output_tokens: Tokens in the response, including reasoning.
         cache_read_tokens: Input tokens that were read from a cache.
         cache_creation_tokens: Input tokens that were written to a cache.
         reasoning_tokens: Output tokens that the model spent on reasoning.
@@ -43,9 +43,9 @@ class Usage:
 
 NO_TOKENS: Final = Usage()
 
-_CHARACTERS_PER_TOKEN: Final = 4  # of English prose, in the tokenizers of current models
+_CHARACTERS_PER_TOKEN: Final = 4  # for English prose, with the tokenizers of current models
 
 
 def estimate_tokens(characters: int) -> int:
-    """Return a rough token count for a text of this many characters."""
+    """Return a rough token count for a text with this many characters."""
     return characters // _CHARACTERS_PER_TOKEN

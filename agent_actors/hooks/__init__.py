@@ -1,4 +1,4 @@
-"""Public API of hooks, which observe, rewrite, refuse or stop the steps of a run.
+"""Public API for hooks, which observe, rewrite, refuse or stop the steps of a run.
 
 This package starts no tasks and reads no clock: the runtime calls the hooks, enforces their
 timeouts and records their decisions.

@@ -1,7 +1,7 @@
-"""Decisions of hooks, and the result of evaluating them.
+"""Hook decisions, and the result of evaluating them.
 
-A decision is validated when it is made, so that an error is raised at the hook's own line. Values
-that could be neither sent nor stored are refused there and leave the session unchanged. A decision
+A decision is validated when it is created, so that an error points to the line in the hook. Values
+that could be neither sent nor stored are rejected there and leave the session unchanged. A decision
 shares no mutable value with the hook.
 """
 
@@ -15,16 +15,16 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ConfigError
 from agent_actors.tools.output import to_output
 
-# Messages in the dict form of OpenAI's chat completions.
+# Messages as dicts in the format of OpenAI's chat completions.
 MessageDicts: TypeAlias = Sequence[Mapping[str, object]]
 _Output: TypeAlias = str | JsonObject | list[JsonValue]
 
-# Hooks are code of users, which may not be type-checked.
+# Hooks are written by users, whose code may not be type-checked.
 # pyright: reportUnnecessaryIsInstance=false
 
 
 def _flag(value: bool) -> bool:
-    # A text such as "no" would be ambiguous.
+    # A string such as "no" would be ambiguous.
     if not isinstance(value, bool):
         raise _error("continue_ and stop", "True or False", value)
     return value
@@ -79,20 +79,20 @@ def _error(name: str, expected: str, found: object) -> ConfigError:
 
 @attrs.frozen
 class HookDecision:
-    """The decision of a hook; a hook that returns None proceeds.
+    """A hook's decision. A hook that returns None lets the run proceed.
 
     Attributes:
-        continue_: False refuses the step. A refused tool call is reported to the model with the
-            reason, and the run continues. Any other refused step ends the run with
+        continue_: False to refuse the step. If a tool call is refused, the model receives the
+            reason and the run continues. If any other step is refused, the run ends with
             `blocked:<phase>`.
         modified_input: New arguments of the tool (`before_tool`).
         modified_prompt: The new prompt, which is sent and stored (`user_prompt_submit`).
-        modified_messages: The messages to send to the model in this request only (`before_model`);
-            ignored, with a notice, unless the agent has `allow_message_rewrite`.
+        modified_messages: The messages to send to the model in this request only (`before_model`).
+            Without the agent's `allow_message_rewrite`, they are ignored and a notice is emitted.
         modified_output: The new text of the response (`after_model`), or the new result of the tool
             (`after_tool`): any value that a tool may return.
-        reason: The reason, for the model, for events and for errors.
-        stop: True ends the run in any phase, with `blocked:<phase>`.
+        reason: The reason, which is shown to the model, in events and in errors.
+        stop: True to end the run, in any phase, with `blocked:<phase>`.
 
     Raises:
         ConfigError: A field has the wrong type, the prompt is blank, or a value cannot be
@@ -108,7 +108,7 @@ class HookDecision:
     stop: bool = attrs.field(default=False, converter=_flag)
 
 
-# The result of a decision inside the chain of hooks.
+# The result of a decision within the chain of hooks.
 
 
 @attrs.frozen

@@ -1,7 +1,7 @@
-"""Events that hooks receive, one class per phase. `rewritten` applies a decision to an event.
+"""The events that hooks receive, one class per phase.
 
-The conversation is converted to dicts only when a hook reads `history`, because most hooks do not
-read it.
+`rewritten` applies a decision to an event. Because most hooks do not read `history`, the
+conversation is converted to dicts only when a hook does.
 """
 
 from typing import ClassVar, Self
@@ -19,11 +19,11 @@ from agent_actors.hooks.phases import Phase
 
 @attrs.frozen(kw_only=True)
 class PhaseEvent:
-    """The fields of the events of every phase.
+    """The fields that the events of all phases have.
 
     Attributes:
         session_id: The session.
-        run_id: The run; empty at the end of a session, which belongs to no run.
+        run_id: The run; empty for the end of a session, which does not belong to a run.
     """
 
     phase: ClassVar[Phase]
@@ -38,11 +38,11 @@ class PhaseEvent:
 
     @property
     def takes(self) -> str:
-        """The field of a decision that rewrites this event; empty if there is none."""
+        """The name of the decision's field that rewrites this event; empty if there is none."""
         return ""
 
     def rewritten(self, decision: HookDecision) -> Self:
-        """Return this event as the decision rewrites it; the same object if nothing changes.
+        """Apply the decision to this event; return the same object if nothing changes.
 
         Raises:
             ConfigError: The new value is not valid for this event.
@@ -86,7 +86,7 @@ class UserPromptSubmitEvent(_WithHistory):
 
     @property
     def takes(self) -> str:
-        """The field of a decision that rewrites this event."""
+        """The name of the decision's field that rewrites this event."""
         return "modified_prompt"
 
     def rewritten(self, decision: HookDecision) -> Self:
@@ -113,7 +113,7 @@ class BeforeModelEvent(PhaseEvent):
     """A request is about to be sent.
 
     Attributes:
-        messages: The messages of the request without the system prompt, as dicts in the format of
+        messages: The messages in the request, without the system prompt, as dicts in the format of
             OpenAI's chat completions.
         iteration: The number of the model call within the run.
         rewrites: True if `modified_messages` is allowed.
@@ -126,7 +126,7 @@ class BeforeModelEvent(PhaseEvent):
 
     @property
     def takes(self) -> str:
-        """The field of a decision that rewrites this event; empty if rewriting is not allowed."""
+        """The name of the decision's field for rewriting; empty if rewriting is not allowed."""
         return "modified_messages" if self.rewrites else ""
 
     def rewritten(self, decision: HookDecision) -> Self:
@@ -157,7 +157,7 @@ class AfterModelEvent(PhaseEvent):
 
     @property
     def takes(self) -> str:
-        """The field of a decision that rewrites this event."""
+        """The name of the decision's field that rewrites this event."""
         return "modified_output"
 
     def rewritten(self, decision: HookDecision) -> Self:
@@ -178,11 +178,11 @@ class PreToolUseEvent(_WithHistory):
         tool_name: The tool's name.
         tool_input: A copy of the arguments, validated against the tool's schema.
         tool_use_id: The call's id.
-        recheck: True if this hook has already seen the call and a later hook rewrote it since. Only
-            a refusal has an effect.
-        nested: True for a call in a run that a tool of this hook's run started, directly or through
-            other runs. Only a refusal has an effect. The event's ids and messages are those of the
-            nested run; `ctx` is that of this hook's own run.
+        recheck: True if this hook has already seen the call, and a later hook has rewritten it
+            since. Only a refusal has an effect.
+        nested: True for a call in a nested run, which a tool of this hook's run started, directly
+            or through other runs. Only a refusal has an effect. The event's ids and messages belong
+            to the nested run, and `ctx` belongs to this hook's own run.
     """
 
     phase: ClassVar[Phase] = Phase.BEFORE_TOOL
@@ -199,7 +199,7 @@ class PreToolUseEvent(_WithHistory):
 
     @property
     def takes(self) -> str:
-        """The field of a decision that rewrites this event."""
+        """The name of the decision's field that rewrites this event."""
         return "modified_input"
 
     def rewritten(self, decision: HookDecision) -> Self:
@@ -235,7 +235,7 @@ class PostToolUseEvent(_WithHistory):
 
     @property
     def takes(self) -> str:
-        """The field of a decision that rewrites this event."""
+        """The name of the decision's field that rewrites this event."""
         return "modified_output"
 
     def rewritten(self, decision: HookDecision) -> Self:
@@ -247,7 +247,7 @@ class PostToolUseEvent(_WithHistory):
 
 @attrs.frozen(kw_only=True)
 class StopEvent(PhaseEvent):
-    """The model sent its final response of the run.
+    """The model sent its final response in the run.
 
     Attributes:
         text: The text of the final response.
@@ -268,7 +268,7 @@ class CompactEvent(_WithHistory):
 
 @attrs.frozen(kw_only=True)
 class SubagentStartEvent(PhaseEvent):
-    """A tool of this run starts a nested run in the same runtime, while this run is active.
+    """A tool of this run starts a nested run in the same runtime while this run is active.
 
     Attributes:
         agent_name: The name of the started agent; empty if it has none.
@@ -286,14 +286,14 @@ class SubagentStartEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SubagentStopEvent(PhaseEvent):
-    """A nested run ended; emitted once per `subagent_start`, even if this run ended earlier.
+    """A nested run ended. Emitted once per `subagent_start`, even if this run ended earlier.
 
     Attributes:
         agent_name: The name of the agent.
         subagent_session_id: The session of the nested run.
         tool_use_id: The id of the call that started the nested run.
         stop_reason: The reason why the nested run ended; `error` if it failed.
-        text: The text of its last response.
+        text: The text of the nested run's last response.
     """
 
     phase: ClassVar[Phase] = Phase.SUBAGENT_STOP
@@ -322,7 +322,7 @@ class AfterAgentEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class SessionEndEvent(PhaseEvent):
-    """A session leaves this runtime; its stored records stay.
+    """A session leaves this runtime; its stored records are kept.
 
     Attributes:
         reason: `evicted`, `deleted` or `closed`.

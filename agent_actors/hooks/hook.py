@@ -25,7 +25,7 @@ from agent_actors.hooks.events import (
 )
 from agent_actors.tools.output import ToolOutput
 
-# The next step of a wrapping hook: the next hook or, for the innermost hook, the call itself.
+# The next step for a wrapping hook: the next hook or, for the innermost hook, the call itself.
 ModelCall: TypeAlias = Callable[[ModelRequest], Awaitable[ModelCompleted]]
 ToolCall: TypeAlias = Callable[[ToolUseBlock], Awaitable[ToolOutput]]
 
@@ -40,14 +40,14 @@ class HookContext(Protocol):
 
     @property
     def state(self) -> dict[str, object]:
-        """A dict for values of hooks, shared by all hooks of the run and dropped with the run."""
+        """A dict for values of hooks, shared by the hooks of a run and dropped with the run."""
         ...
 
     def record(self, event: EventBuilder) -> None:
         """Record an event in the session.
 
-        In the tool phases the event is recorded in the same commit as the result of the call, in
-        other phases with the next commit of the run.
+        In the tool phases, the event is recorded in the same commit as the result of the call. In
+        other phases, it is recorded with the run's next commit.
 
         Args:
             event: An event without its header, for example
@@ -55,17 +55,18 @@ class HookContext(Protocol):
                 `SkillActivated` and `Notification`.
 
         Raises:
-            ConfigError: Events of this type are recorded by runs only.
-            InvalidEventError: The event cannot be read back from a log.
+            ConfigError: Only runs may record events of this type.
+            InvalidEventError: The event could not be read back from a log.
             RuntimeError: The call, or the run, has ended.
         """
         ...
 
     def register_tool(self, tool: object) -> None:
-        """Add a tool to this run, in `before_agent` only; never stored.
+        """Add a tool to this run only; allowed only in `before_agent`.
 
         Raises:
-            ConfigError: The object is not a tool, its name is taken, or the phase is another.
+            ConfigError: The object is not a tool, its name is taken, or the phase is not
+                `before_agent`.
         """
         ...
 
@@ -73,18 +74,17 @@ class HookContext(Protocol):
 class Hook:
     """A hook that runs in the phases whose methods it overrides; other phases cost nothing.
 
-    Every method is async, and may return None to proceed. `pre_tool_use`, `post_tool_use`,
-    `before_model_call`, `after_model_call` and `stop` are aliases: define one of them instead of
-    the method of its phase.
+    Every method is async, and may return None to let the run proceed. `pre_tool_use`,
+    `post_tool_use`, `before_model_call`, `after_model_call` and `stop` are aliases, which can be
+    defined instead of the method of their phase.
 
     Attributes:
         name: Unique among the hooks of an agent; by default, the class's name.
-        matcher: For the phases of tools: the tools for which the hook runs, for example
-            `Edit|Write` or `mcp_*`; None: all tools.
-        deadline: Timeout of one call of the hook, in seconds, including the time in `call_next`;
-            None: the agent's `hook_timeout`, which does not include that time.
-            Wrapping methods have only this timeout and no default, because the wrapped step takes
-            any time.
+        matcher: For tool phases, the tools for which the hook runs, for example `Edit|Write` or
+            `mcp_*`; None for all tools.
+        deadline: Timeout for one call of the hook, in seconds, including the time in `call_next`.
+            If None, the agent's `hook_timeout` applies, which does not include that time. Wrapping
+            methods have no default timeout, because the wrapped step may take any time.
     """
 
     name: str = ""
@@ -99,13 +99,13 @@ class Hook:
     async def user_prompt_submit(
         self, event: UserPromptSubmitEvent, ctx: HookContext
     ) -> HookDecision | None:
-        """Called with a prompt of the caller; may rewrite or refuse it."""
+        """Called with the caller's prompt; may rewrite or refuse it."""
 
     async def before_agent(self, event: BeforeAgentEvent, ctx: HookContext) -> HookDecision | None:
         """Called when a run starts; may register tools."""
 
     async def modify_request(self, request: ModelRequest, ctx: HookContext) -> ModelRequest | None:
-        """Return another request for this call only; None keeps the request."""
+        """Return a different request for this call only, or None to keep the request."""
 
     async def before_model(self, event: BeforeModelEvent, ctx: HookContext) -> HookDecision | None:
         """Called before a request is sent."""
@@ -115,8 +115,9 @@ class Hook:
     ) -> ModelCompleted:
         """Wrap a model call.
 
-        `call_next` may be called repeatedly, one call after the other. A repeated call discards the
-        deltas shown so far and counts against the run's limits. Concurrent calls raise `HookError`.
+        `call_next` may be called repeatedly, but not concurrently: concurrent calls raise
+        `HookError`. A repeated call discards the deltas shown so far and counts towards the run's
+        limits.
         """
         return await call_next(request)
 
@@ -133,7 +134,7 @@ class Hook:
         return await call_next(call)
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
-        """Called after a tool was called; may replace its result."""
+        """Called after a tool was called; may replace the result."""
 
     async def on_stop(self, event: StopEvent, ctx: HookContext) -> HookDecision | None:
         """Called after the model's final response."""
@@ -149,10 +150,10 @@ class Hook:
     async def subagent_stop(
         self, event: SubagentStopEvent, ctx: HookContext
     ) -> HookDecision | None:
-        """Called when a nested run ended."""
+        """Called when a nested run has ended."""
 
     async def after_agent(self, event: AfterAgentEvent, ctx: HookContext) -> HookDecision | None:
-        """Called when the run ended, regardless of the outcome."""
+        """Called when the run has ended, regardless of the outcome."""
 
     async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> HookDecision | None:
         """Called when the session leaves this runtime."""

@@ -9,7 +9,7 @@ import attrs
 
 
 class Phase(StrEnum):
-    """A phase; its value is its name in mappings, events and stop reasons."""
+    """A phase. Its value is its name in mappings, events and stop reasons."""
 
     SESSION_START = "session_start"
     USER_PROMPT_SUBMIT = "user_prompt_submit"
@@ -57,13 +57,13 @@ def phase_named(name: str) -> Phase | None:
 
 @attrs.frozen
 class PhaseInfo:
-    """The description of a phase; a table in the docs is generated from these.
+    """The description of a phase. A table in the docs is generated from all of them.
 
     Attributes:
         when: When the phase occurs.
-        may: Effects that a hook may have in the phase.
-        matches: True if a matcher for tool names applies.
-        wraps: True if a hook wraps the step and calls it itself.
+        may: The actions that a hook may take in the phase.
+        matches: True if a matcher for tool names applies in the phase.
+        wraps: True if a hook wraps the step and has to call it.
     """
 
     when: str
@@ -110,12 +110,12 @@ PHASES: Final[Mapping[Phase, PhaseInfo]] = MappingProxyType(
         ),
         Phase.ON_STOP: PhaseInfo("after the final response of the model", "inspect"),
         Phase.ON_COMPACT: PhaseInfo(
-            "before the history is compacted; this version never does so by itself", "refuse"
+            "before the history is compacted, which this version never does by itself", "refuse"
         ),
         Phase.SUBAGENT_START: PhaseInfo("when a tool starts a run", "refuse"),
         Phase.SUBAGENT_STOP: PhaseInfo("when that run has ended", "inspect"),
         Phase.AFTER_AGENT: PhaseInfo(
-            "once for each `before_agent`, also after an error or a cancel", "inspect"
+            "once for each `before_agent`, even after an error or a cancellation", "inspect"
         ),
         Phase.SESSION_END: PhaseInfo("once, when the session leaves the runtime", "inspect"),
     }

@@ -1,7 +1,7 @@
-"""The compiled hooks of an agent: which hooks take part in which phase, and in which order.
+"""An agent's compiled hooks: the hooks for each phase, in order.
 
-Hooks are validated here once, when the agent is defined. A phase without hooks has an empty row, so
-that runs spend no time on it.
+Hooks are validated here once, when the agent is defined. Runs spend no time on phases without
+hooks.
 """
 
 import inspect
@@ -17,10 +17,11 @@ from agent_actors.hooks.hook import Hook
 from agent_actors.hooks.phases import ALIASES, PHASES, Phase, phase_named
 
 UNNAMED: Final = "<unnamed>"
-# The similarity from which a method name is taken for a misspelled phase: one or two letters.
+# The minimum similarity at which a method name is considered a misspelled phase. It allows for one
+# or two wrong letters.
 _NEAR: Final = 0.9
 
-# The signature differs between phases; the caller of a phase's hooks knows it.
+# The signature depends on the phase and is known to the code that calls the phase's hooks.
 HookFunction: TypeAlias = Callable[..., object]
 
 
@@ -29,10 +30,11 @@ class HookMatcher:
     """Functions that are called for certain tools only.
 
     Attributes:
-        matcher: Names and glob patterns separated by `|`, for example `Edit|Write` or `mcp_*`. Case
-            matters; blanks around a part do not. None, empty or `*`: every tool.
-        hooks: The functions, or a single one.
-        deadline: Timeout of one call, in seconds; None: the agent's `hook_timeout`.
+        matcher: Names and glob patterns separated by `|`, for example `Edit|Write` or `mcp_*`. They
+            are case-sensitive; blanks around them are ignored. None, empty or `*` matches every
+            tool.
+        hooks: One function, or several.
+        deadline: Timeout for one call, in seconds; None means the agent's `hook_timeout`.
     """
 
     matcher: str | None
@@ -40,10 +42,10 @@ class HookMatcher:
     deadline: float | None = None
 
 
-# From phases to functions, `HookMatcher`s, or lists of them. Signatures differ between phases, so
-# they are checked when the hooks are compiled instead of by types.
+# Maps phases to functions, `HookMatcher`s, or lists of them. Because signatures differ between
+# phases, they are checked when the hooks are compiled, not by the type checker.
 HookMapping: TypeAlias = Mapping[str, object]
-# The accepted forms of an agent's hooks: one of either kind, or several.
+# The accepted values for an agent's hooks: a `Hook`, a mapping, or several of either kind.
 Hooks: TypeAlias = Hook | HookMapping | Iterable[Hook | HookMapping]
 
 
@@ -56,8 +58,8 @@ class BoundHook:
         phase: The phase.
         call: The function to call with the event or request, then with the next step if the phase
             wraps, then with the context.
-        matcher: The tools for which it runs, as written; None: all.
-        deadline: Timeout of one call, in seconds; None: the agent's `hook_timeout`.
+        matcher: The matcher as written; None for all tools.
+        deadline: Timeout for one call, in seconds; None means the agent's `hook_timeout`.
     """
 
     name: str
@@ -74,10 +76,10 @@ class BoundHook:
 
 @attrs.frozen(eq=False)
 class HookChain:
-    """The hooks of an agent by phase, in order of registration; the first one is the outermost.
+    """An agent's hooks by phase, in order of registration. The first hook is the outermost.
 
     Attributes:
-        names: Names of the hooks that have names, in order.
+        names: The names of all `Hook` objects, in order.
     """
 
     names: tuple[str, ...] = ()
@@ -90,11 +92,11 @@ class HookChain:
         return bool(self._rows)
 
     def row(self, phase: Phase) -> tuple[BoundHook, ...]:
-        """Return the hooks of a phase, in order."""
+        """Return the hooks for a phase, in order."""
         return self._rows.get(phase, ())
 
     def row_for(self, phase: Phase, tool: str) -> tuple[BoundHook, ...]:
-        """Return the hooks of a phase that run for this tool, in order."""
+        """Return the hooks for a phase that run for this tool, in order."""
         return tuple(hook for hook in self.row(phase) if hook.matches(tool))
 
 
@@ -108,8 +110,8 @@ def compile_hooks(hooks: Hooks) -> HookChain:
         hooks: One hook, a mapping from phases to functions, or any number of both.
 
     Raises:
-        ConfigError: An unknown phase, two hooks with the same name, a value that is not callable,
-            or a matcher in a phase without tools.
+        ConfigError: A phase is unknown, two hooks have the same name, a value is not callable, or a
+            phase without tools has a matcher.
     """
     items = _items(hooks)
     rows: dict[Phase, list[BoundHook]] = {}
@@ -145,8 +147,8 @@ def _of_class(hook: Hook) -> list[BoundHook]:
         overridden = [name for name in spelt if _overrides(hook, name)]
         if len(overridden) > 1:
             raise ConfigError(
-                f"hook {_name_of(hook)!r} has both {overridden[0]} and {overridden[1]}, which are "
-                "two names of one phase"
+                f"hook {_name_of(hook)!r} defines both {overridden[0]} and {overridden[1]}, which "
+                "are two names for the same phase; define only one of them"
             )
         for name in overridden:
             method = cast("HookFunction", getattr(hook, name))
@@ -156,7 +158,8 @@ def _of_class(hook: Hook) -> list[BoundHook]:
 
 
 def _check_spelling(hook: Hook) -> None:
-    # Find a method whose name is almost that of a phase: such a hook would never run.
+    # Look for a method whose name is almost that of a phase, because such a method would never be
+    # called.
     for name in dir(type(hook)):
         if name.startswith("_") or hasattr(Hook, name) or phase_named(name) is not None:
             continue
@@ -227,7 +230,7 @@ def _bind(
     name: str | None = None,
 ) -> BoundHook:
     if not callable(function):
-        raise ConfigError(f"hooks: {phase} takes functions; got {function!r:.80}")
+        raise ConfigError(f"hooks: expected functions for {phase}; got {function!r:.80}")
     if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
         raise ConfigError(f"hooks: a deadline must be above 0 seconds; got {deadline!r:.80}")
     if matcher is not None and not isinstance(matcher, str):
@@ -252,7 +255,7 @@ def _function_name(function: object) -> str:
 def _called_with(
     function: HookFunction, phase: Phase, expected: int
 ) -> Callable[..., Awaitable[object]]:
-    """Return an async function that omits the context if `function` does not take it."""
+    """Return an async function that omits the context if `function` does not accept it."""
     takes = _positional(function, expected)
     if takes not in (expected - 1, expected):
         raise ConfigError(
@@ -270,7 +273,7 @@ def _called_with(
 def _positional(function: HookFunction, expected: int) -> int:
     try:
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]
-    except (TypeError, ValueError):  # not written in Python
+    except (TypeError, ValueError):  # the function is not written in Python
         return expected
     if inspect.Parameter.VAR_POSITIONAL in kinds:
         return expected

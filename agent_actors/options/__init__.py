@@ -1,1 +1,1 @@
-"""The options of an agent: fields, validation, and loading from files and the environment."""
+"""An agent's options: fields, validation, and loading from files and the environment."""

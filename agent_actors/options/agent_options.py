@@ -1,8 +1,8 @@
 """`AgentOptions`: the immutable definition of an agent, shared by any number of runs.
 
-Options contain no state of a run. They are validated when they are made, so that mistakes show
-before the first request. Durations are in seconds, and `math.inf` means no deadline. None means
-that a field is not sent.
+Options contain no per-run state. They are validated when they are created, so that mistakes are
+found before the first request. Durations are in seconds, and `math.inf` means no deadline. A
+sampling setting that is None is not sent.
 """
 
 import inspect
@@ -67,7 +67,7 @@ from agent_actors.tools.tool import ToolValidator
 if TYPE_CHECKING:
     import httpx
 
-# What a run does when a person has to decide.
+# The behavior of a run when a person has to decide.
 OnAsk: TypeAlias = Literal["wait", "suspend"]
 OnSuspended: TypeAlias = Literal["raise", "deny"]
 
@@ -90,17 +90,17 @@ def _as_fallbacks(
     for item in found:
         if not isinstance(item, str | AgentOptions):
             raise ConfigError(
-                "AgentOptions: fallbacks must contain names of models, or AgentOptions; "
+                "AgentOptions: fallbacks must contain only names of models, or AgentOptions; "
                 f"got {item!r:.80}"
             )
     return cast("tuple[str | AgentOptions[object], ...]", found)
 
 
 class OptionFields(TypedDict, total=False):
-    """The fields of `AgentOptions` as keywords, for type checkers; not used at run time.
+    """The fields of `AgentOptions` as keyword arguments, for type checkers; not used at run time.
 
-    `output_type` is missing, because it determines the type of the options. A test compares this
-    table with the fields.
+    `output_type` is missing here, because it determines the type of the options. A test compares
+    this table with the fields.
     """
 
     model: str
@@ -165,115 +165,120 @@ class OptionFields(TypedDict, total=False):
 class AgentOptions(Generic[OutputT_co]):
     """The definition of an agent.
 
-    The endpoint, the model and the key are determined once, when the options are made. Each is
-    taken from the first of these sources that has it: the arguments, the environment
+    The endpoint, the model and the key are determined once, when the options are created. Each is
+    taken from the first of these sources that provides it: the arguments, the environment
     (`AGENT_ACTORS_BASE_URL`, `AGENT_ACTORS_MODEL`, `AGENT_ACTORS_API_KEY`), the provider's own
     variables (for example `OPENAI_API_KEY`), the provider's profile.
 
     Args:
-        model: The model's name at the endpoint. Required, unless the environment or the profile
-            names a model.
+        model: The model's name at the endpoint. Required unless the environment or the profile
+            provides one.
         base_url: The endpoint's URL, for example `http://localhost:1234/v1`. Required without
-            `provider`; with a profile, the URL of a gateway that replaces the profile's URL.
+            `provider`. With a profile, this URL (for example, that of a gateway) replaces the
+            profile's URL.
         provider: The name of a provider profile, for example `ollama` or `anthropic`; a
             `ProviderProfile`; a custom `ModelProvider`; or an object with only `complete` or
             `stream`.
-        system_prompt: Sent first with every request and never stored; empty: that of the profile,
-            or none.
-        tools: Tools, or any objects with the interface of `ToolProtocol`; their names must be
-            unique.
-        max_tokens: Maximum number of tokens of one response; None sends none.
-        temperature: Sampling temperature, from 0 to 2; 0 is sent as 0, None is not sent.
-        top_p: Threshold of nucleus sampling, from 0 to 1.
-        stop: A text, or several, at which a response ends.
+        system_prompt: Sent at the beginning of every request and never stored. If empty, the
+            profile's system prompt is used, if it has one.
+        tools: Tools, or any objects that implement `ToolProtocol`; their names must be unique.
+        max_tokens: Maximum number of tokens in one response; not sent if None.
+        temperature: Sampling temperature, from 0 to 2; not sent if None.
+        top_p: Threshold for nucleus sampling, from 0 to 1.
+        stop: One or several stop sequences, at which a response ends.
         seed: Seed for endpoints that support reproducible sampling.
         presence_penalty: From -2 to 2.
         frequency_penalty: From -2 to 2.
         tool_choice: `auto`, `none`, `required` or the name of a tool.
         parallel_tool_calls: True if one response may contain several calls.
         extra_body: Additional fields of the request body, sent unchanged.
-        api_key: Sent as a bearer token, or unchanged in the header `api_key_header`; empty sends
-            none. The default means that no key was passed; local endpoints accept it as a key.
-        api_key_header: The header for the unchanged key; None: that of the profile, or else
-            `Authorization: Bearer`.
+        api_key: The key, sent as a bearer token, or unchanged in the header `api_key_header`. If
+            empty, no key is sent. The default value means that no key was passed; local endpoints
+            accept it as a key.
+        api_key_header: The header in which to send the key unchanged. If None, the profile's header
+            is used or, if it has none, `Authorization: Bearer`.
         headers: Additional HTTP headers.
         include_usage: True to request token counts (`stream_options.include_usage`).
-        http_client: A custom `httpx.AsyncClient`; it is used unchanged and not closed.
-        cwd: The working directory that tools receive; by default, that of the process.
+        http_client: A custom `httpx.AsyncClient`, which is used as it is and never closed.
+        cwd: The working directory passed to tools; by default, that of the process.
         agent_name: The agent's name on every event.
-        resume: The id of an existing session that runs, queries and clients without a session id
-            continue; None: each begins a new session.
-        max_iterations: Maximum number of model calls of a run.
-        auto_execute_tools: For `Client` and `query`: True to execute tools automatically. Otherwise
+        resume: The id of an existing session, which runs, queries and clients without a session id
+            continue. If None, each of them begins a new session.
+        max_iterations: Maximum number of model calls in a run.
+        auto_execute_tools: For `Client` and `query`: True to execute tools automatically. If False,
             the caller receives each call, executes it and adds the result.
         max_tool_iterations: For `Client` and `query`: maximum number of rounds of tools in one
             turn, instead of `max_iterations`. After the last round, the model is called once more
             for its final response.
         max_turns: For `Client`: maximum number of turns; None means no limit.
-        run_timeout: Timeout of a complete run, model and tools together.
+        run_timeout: Timeout for a complete run, including model and tool calls.
         connect_timeout: Timeout for opening a connection.
         first_token_timeout: Timeout from the start of a request to the first delta of the response.
         idle_timeout: Timeout between two deltas; comments and pings do not count.
-        total_timeout: Timeout of one response.
-        tool_timeout: Timeout of a tool call, unless the tool has its own.
-        tool_validator: A function of the tool's name and the arguments of a call, called for every
-            tool after the tool's own validation; returns an error message for the model, or None.
-        max_calls_per_response: Maximum number of calls of one response that run; the others get an
-            error result, which tells the model to make them in its next response.
+        total_timeout: Timeout for one complete response.
+        tool_timeout: Timeout for a tool call, unless the tool has its own.
+        tool_validator: A function that takes the tool's name and a call's arguments. It is called
+            for every call, after the tool's own validation, and returns an error message for the
+            model, or None.
+        max_calls_per_response: Maximum number of tool calls in one response that are run. The
+            others get an error result, which tells the model to make them in its next response.
         max_result_bytes: Maximum size of the text of a tool result; at least 1,024, `math.inf` for
-            no limit. A longer result is cut, and the model can read the rest with the tool
+            no limit. A longer result is truncated, and the model can read the rest with the tool
             `ReadResult`. Images and files do not count.
-        max_retries: Maximum number of retries of one model call after transient failures; 0 or
-            less means none.
-        fallbacks: Models to use when the previous one has failed permanently: names of models at
-            this endpoint, or other `AgentOptions`, from which only endpoint, sampling settings and
-            timeouts are used. A run that switched to a fallback keeps it.
+        max_retries: Maximum number of retries of one model call after transient failures; no
+            retries if it is 0 or less.
+        fallbacks: Models to use, in order, when the previous one has failed permanently: names of
+            models at this endpoint, or other `AgentOptions`, of which only the endpoint, the
+            sampling settings and the timeouts are used. A run that has switched to a fallback keeps
+            it.
         hooks: A `Hook`, a mapping from phases to functions, or any number of both; the first hook
             is the outermost.
-        hook_timeout: Timeout of one call of a hook, unless the hook has its own. The time that a
-            hook waits in `call_next` does not count.
-        permissions: A `PermissionPolicy`, or the name of a mode; None allows every call.
+        hook_timeout: Timeout for one call of a hook, unless the hook has its own. The time that a
+            hook spends in `call_next` does not count.
+        permissions: A `PermissionPolicy`, or the name of a mode. If None, every call is allowed.
         can_use_tool: A function, sync or async, that decides about a call instead of a person.
-        on_ask: When a person has to decide: `wait` for the answer (of `runtime.answer` or an
-            `ApprovalQueue`), or `suspend` the run. None waits too, but the mode `prompt` then
-            requires a `can_use_tool`.
-        on_suspended: For a prompt to a session that waits for answers: `raise` an error, or `deny`
-            the open calls and continue.
-        question_timeout: Timeout of a question; without an answer by then, the call is denied.
+        on_ask: The behavior when a person has to decide: `wait` for the answer (from
+            `runtime.answer` or an `ApprovalQueue`), or `suspend` the run. With None, the run waits
+            too, but the mode `prompt` then requires a `can_use_tool`.
+        on_suspended: The behavior for a prompt to a session that is waiting for answers: `raise` an
+            error, or `deny` the open calls and continue.
+        question_timeout: Timeout for a question. If there is no answer by then, the call is denied.
         allow_message_rewrite: True if hooks may replace messages with `modified_messages`.
-        withhold_deltas: True to emit a response only after its `after_model` hooks, and complete.
-        resume_max_events: Maximum number of messages of a session that are sent; `math.inf` means
-            no limit. The newest messages are sent, calls always with their results. The last user
-            message and everything after it are always sent completely. The stored session is not
-            changed.
+        withhold_deltas: True to emit a response as a whole, after its `after_model` hooks, without
+            deltas.
+        resume_max_events: Maximum number of a session's messages that are sent; `math.inf` means no
+            limit. The newest messages are sent, and calls are always sent with their results. The
+            last user message and everything after it are always sent completely. The stored session
+            is not changed.
         resume_max_bytes: Maximum number of bytes of these messages, as JSON; `math.inf` means no
             limit.
-        reader_stall: Maximum time for which a reader of events may read none.
+        reader_stall: Maximum time that a reader of events may let pass without reading one.
         tool_deltas: True to emit `tool.delta` events while the arguments of a call are streamed.
-        allow_lenient_tool_json: True to execute a call whose arguments are almost JSON (an extra
-            comma, single quotes, unquoted text, a code fence) if only one interpretation is
-            possible. The call is marked as `repaired`. Incomplete arguments are never executed.
+        allow_lenient_tool_json: True to execute a call whose arguments are almost JSON (with an
+            extra comma, single quotes, unquoted text or a code fence) if only one interpretation is
+            possible. Such a call is marked as `repaired`. Incomplete arguments are never executed.
         output_type: The type of the last response: an attrs class, a dataclass, a TypedDict, or a
-            list of such; or an `OutputSpec` for types that type checkers do not treat as classes
-            (unions, literals) and for a JSON Schema. `result.output` then has this type. None
-            accepts any text.
+            list of these; or an `OutputSpec` for a JSON Schema and for types that type checkers do
+            not treat as classes (unions, literals). `result.output` then has this type. If None,
+            any text is accepted.
         output_retries: Maximum number of times that a run requests a valid response after an
             invalid one. Each request contains the validation error and counts as an iteration.
-        limits: Limits of one run; a run that reaches one ends with stop reason `budget:<what>`.
-        session_limits: Limits of all runs of the session together; a run that reaches one ends with
-            stop reason `budget:session_<what>`.
-        prices: Token prices; required for limits on cost and for the `cost` of results.
+        limits: Limits for one run. If a limit is reached, the run ends with the stop reason
+            `budget:<what>`.
+        session_limits: Limits for all runs of the session together. If a limit is reached, the run
+            ends with the stop reason `budget:session_<what>`.
+        prices: Token prices; required for cost limits and for the `cost` of results.
 
     Attributes:
-        resolved: The endpoint, the key and the dialect of requests; None with a custom provider.
+        resolved: The endpoint, the key and the request dialect; None with a custom provider.
 
     Raises:
-        ConfigError: A field is invalid; names the field, the expected and the actual value. If a
-            key is missing, names its environment variable.
+        ConfigError: A field is invalid. The message names the field and the expected and actual
+            values. If a key is missing, the message names its environment variable.
     """
 
-    # The only table of the fields. Validators check types and ranges; `__attrs_post_init__` checks
-    # rules that involve several fields. Fields with `IN_CODE` cannot come from a file.
+    # All fields are defined here. Validators check types and ranges; `__attrs_post_init__` checks
+    # rules that involve several fields. Fields with `IN_CODE` cannot be set in a file.
     model: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT)
     base_url: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT, repr=_shown)
     provider: object | None = attrs.field(default=None, validator=kinds.PROVIDER)
@@ -362,7 +367,7 @@ class AgentOptions(Generic[OutputT_co]):
     session_limits: UsageLimits = attrs.field(default=NO_LIMITS, validator=kinds.LIMITS)
     prices: Prices | None = attrs.field(default=None, validator=kinds.PRICES)
 
-    # Computed once here, because every run and every request needs these values.
+    # Computed once, because every run and every request needs these values.
     tools_by_name: Mapping[str, Tool] = attrs.field(init=False, repr=False)
     tool_specs: tuple[ToolSpec, ...] = attrs.field(init=False, repr=False)
     settings: ModelSettings = attrs.field(init=False, repr=False)
@@ -374,10 +379,10 @@ class AgentOptions(Generic[OutputT_co]):
     resolved: ResolvedProvider | None = attrs.field(init=False, repr=False)
     output: OutputSpec[OutputT_co] | None = attrs.field(init=False, repr=False)
 
-    if not TYPE_CHECKING:  # type checkers see the parameters of the fields
+    if not TYPE_CHECKING:  # type checkers use the parameters derived from the fields
 
         def __new__(cls, *args: object, **fields: object) -> "AgentOptions[object]":
-            """Refuse unknown fields, before attrs refuses them with a less helpful `TypeError`."""
+            """Reject unknown fields before attrs raises a less helpful `TypeError`."""
             if args or not fields.keys() <= _FIELDS:
                 raise ConfigError(f"AgentOptions: {_find_call_error(args, fields)}")
             return object.__new__(cls)
@@ -417,10 +422,10 @@ class AgentOptions(Generic[OutputT_co]):
     @overload
     def evolve(self, **changes: Unpack[OptionFields]) -> "AgentOptions[OutputT_co]": ...
     def evolve(self, **changes: object) -> "AgentOptions[object]":
-        """Return options with these fields changed; they are validated like new options.
+        """Return a copy with these fields changed; it is validated like new options.
 
-        Values that were not passed but determined (for example the endpoint's URL) are determined
-        again. The model is an exception: when you change the provider, pass its model too.
+        Values that were determined, not passed (for example, the endpoint's URL), are determined
+        again. The model is an exception: if you change the provider, pass a model too.
 
         Raises:
             ConfigError: As for new options.
@@ -440,19 +445,19 @@ class AgentOptions(Generic[OutputT_co]):
     def from_env(cls, **fields: Unpack[OptionFields]) -> "AgentOptions": ...
     @classmethod
     def from_env(cls, **fields: object) -> "AgentOptions[object]":
-        """Return options from environment variables.
+        """Create options from environment variables.
 
-        The variable of a field is `AGENT_ACTORS_` and the field's name in capitals, for example
-        `AGENT_ACTORS_TEMPERATURE=0.2` or `AGENT_ACTORS_PROVIDER=ollama`. Values are numbers, texts
-        and booleans (`true`, `false`), `none` and `inf` for fields that accept them, and
-        `fallbacks` separated by commas. A blank variable counts as not set.
+        A field's variable is `AGENT_ACTORS_` followed by the field's name in upper case, for
+        example `AGENT_ACTORS_TEMPERATURE=0.2` or `AGENT_ACTORS_PROVIDER=ollama`. Values are
+        numbers, strings, booleans (`true`, `false`), and `none` and `inf` for fields that accept
+        them. The models in `fallbacks` are separated by commas. A blank variable counts as not set.
 
         Args:
             **fields: Additional fields; they take precedence over the environment.
 
         Raises:
-            ConfigError: A variable cannot be read as the type of its field, sets a field that
-                variables cannot set, or is almost the name of a field; or as for new options.
+            ConfigError: A variable cannot be converted to the type of its field, sets a field that
+                variables cannot set, or has almost the name of a field; or the options are invalid.
         """
         return _made({**fields_of_environ(os.environ, AgentOptions), **fields})
 
@@ -472,20 +477,20 @@ class AgentOptions(Generic[OutputT_co]):
     ) -> "AgentOptions": ...
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], **fields: object) -> "AgentOptions[object]":
-        """Return options from a YAML, TOML or JSON file with the names of these fields.
+        """Create options from a YAML, TOML or JSON file, whose keys are the field names.
 
-        The file is read synchronously, which blocks briefly. In `model`, `base_url`, `api_key` and
-        the values of `headers`, `${NAME}` is replaced from the environment. `cwd` is relative to
-        the folder of the file. Fields that are not data (tools, hooks, functions, clients, types)
-        are passed as arguments.
+        The file is read synchronously, which blocks for a moment. In `model`, `base_url`, `api_key`
+        and the values of `headers`, `${NAME}` is replaced with the environment variable. `cwd` is
+        relative to the file's directory. Pass fields that are not data (tools, hooks, functions,
+        clients, types) as arguments.
 
         Args:
             path: The file, with the extension `.yaml`, `.yml`, `.toml` or `.json`.
             **fields: Additional fields; they take precedence over the file.
 
         Raises:
-            ConfigError: The file cannot be read, has an invalid format, an unknown field or an
-                invalid value; names the file.
+            ConfigError: The file cannot be read, has an invalid format, or contains an unknown
+                field or an invalid value. The message names the file.
         """
         found = fields_of_file(path, AgentOptions, os.environ, _made)
         with named(os.fspath(path)):
@@ -493,17 +498,17 @@ class AgentOptions(Generic[OutputT_co]):
 
     @property
     def output_schema(self) -> OutputSchema | None:
-        """The schema of `output_type` for the model; None without an `output_type`."""
+        """The schema for `output_type` to send to the model; None without an `output_type`."""
         return None if self.output is None else self.output.schema
 
     @property
     def resends_refused(self) -> bool:
-        """True if refused responses of earlier turns are sent again, as the profile says."""
+        """True if refused responses from earlier turns are sent again; depends on the profile."""
         return self.resolved is not None and self.resolved.profile.resend_refused
 
     @property
     def retries_of_output(self) -> int | None:
-        """Maximum number of requests for a valid output; None if any response is accepted."""
+        """Maximum number of retries after an invalid output; None if any response is accepted."""
         return None if self.output is None else self.output_retries
 
 
@@ -511,8 +516,8 @@ def as_agent(options: object) -> AgentOptions:
     """Return the options without their output type, as internal code uses them.
 
     Raises:
-        ConfigError: The value is not `AgentOptions`. The error shows only its type, because the
-            value may contain a key.
+        ConfigError: The value is not `AgentOptions`. The message shows only the value's type,
+            because the value may contain a key.
     """
     if not isinstance(options, AgentOptions):
         raise ConfigError(
@@ -526,10 +531,10 @@ _FIELDS: Final = frozenset(field.name for field in attrs.fields(AgentOptions) if
 
 
 def _show_fields() -> None:
-    """Set the signature for `help` and for completion: `__new__` accepts anything."""
+    """Set the signature for `help` and for completion, because `__new__` accepts anything."""
     made = inspect.signature(AgentOptions.__init__)
     _, *fields = made.parameters.values()  # without `self`
-    setattr(AgentOptions, "__signature__", made.replace(parameters=fields))  # noqa: B010 - no checker knows it
+    setattr(AgentOptions, "__signature__", made.replace(parameters=fields))  # noqa: B010 - type checkers do not know the attribute
 
 
 _show_fields()
@@ -545,7 +550,7 @@ def _find_call_error(args: tuple[object, ...], fields: Iterable[str]) -> str:
 
 
 def _check(options: AgentOptions[object]) -> None:
-    """Check rules that involve several fields; the fields themselves are valid."""
+    """Check rules that involve several fields. Each field is already valid by itself."""
     resolved = options.resolved
     error = find_model_error(options.model) or find_key_error(
         options.api_key if resolved is None else resolved.api_key
@@ -562,7 +567,7 @@ def _check(options: AgentOptions[object]) -> None:
 
 
 def _made(fields: Mapping[str, object]) -> AgentOptions[object]:
-    # Values that no type checker has seen are validated when the options are made.
+    # The values were not type-checked, but they are validated when the options are created.
     return cast("Callable[..., AgentOptions[object]]", AgentOptions)(**fields)
 
 
@@ -570,7 +575,7 @@ def _evolved(options: AgentOptions[object], changes: Mapping[str, object]) -> Ag
     return cast("Callable[..., AgentOptions[object]]", attrs.evolve)(options, **changes)
 
 
-# Derived fields of a frozen class are set with this function, in `__attrs_post_init__` only.
+# Sets derived fields of a frozen class; used only in `__attrs_post_init__`.
 _set: Final = object.__setattr__
 
 
@@ -596,7 +601,7 @@ def _resolve(options: AgentOptions[object]) -> None:
 
 
 def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -> AgentOptions:
-    # The run's own options define the output type; nothing depends on that of a fallback.
+    # The run's own options define the output type, so that of a fallback does not matter.
     if isinstance(item, str):
         return cast(AgentOptions, attrs.evolve(options, model=item, fallbacks=()))
     if item.fallbacks:
@@ -609,8 +614,8 @@ def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -
 
 def _settings_of(options: AgentOptions[object]) -> ModelSettings:
     resolved = options.resolved
-    # Chat completions apply their complete dialect when the request body is made. For Anthropic's
-    # protocol, these settings are the complete dialect.
+    # For chat completions, the complete dialect is applied when the request body is created. For
+    # Anthropic's protocol, these settings are the complete dialect.
     messages = resolved is not None and resolved.profile.protocol == "anthropic"
     refused = resolved.dialect.refuses if resolved is not None and messages else frozenset[str]()
     return ModelSettings(

@@ -1,4 +1,4 @@
-"""Conversion of the short forms of option fields to the fields' types."""
+"""Converts the short forms of option fields to the fields' types."""
 
 import os
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ def as_items(name: str, kind: str, value: object) -> tuple[object, ...]:
 
 
 def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    """Return tools, made from any objects with the interface of a tool."""
+    """Return tools, created from any objects that have the interface of a tool."""
     return check_tools(as_items("tools", "tools", tools))
 
 
 def as_path(cwd: str | os.PathLike[str] | None) -> Path:
-    """Return a working directory; for None, that of the process."""
+    """Return a working directory; None means that of the process."""
     try:
         return Path.cwd() if cwd is None else Path(cwd)
     except TypeError:
@@ -37,11 +37,11 @@ def as_path(cwd: str | os.PathLike[str] | None) -> Path:
 
 
 def as_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the texts at which a response ends; a single text becomes a tuple."""
+    """Return the stop sequences as a tuple, even if only a single one was passed."""
     found = (stop,) if isinstance(stop, str) else as_items("stop", "strings", stop)
     return cast("tuple[str, ...]", found)
 
 
 def as_policy(policy: PermissionPolicy | str | None) -> PermissionPolicy | None:
-    """Return a policy; the name of a mode becomes a policy with that mode."""
+    """Return a policy, created from the name of a mode if necessary."""
     return PermissionPolicy(mode=policy) if isinstance(policy, str) else policy

@@ -1,6 +1,6 @@
 """The types of the fields of `AgentOptions`, as attrs validators.
 
-An error names the field, the expected value, the value that was passed, and a remedy where one is
+An error names the field, the expected value, the value that was passed, and a remedy if one is
 known. Keys and headers are never shown.
 """
 
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NONE: Final = type(None)
-_PREVIEW_CHARACTERS: Final = 80  # of a value in an error
+_PREVIEW_CHARACTERS: Final = 80  # shown of a value in an error
 
 Check: TypeAlias = Callable[[str, object], str]
-"""A check of a value with the right type: called with name and value, returns an error or ""."""
+"""A check for a value of the right type: takes the field's name and the value, and returns an error
+message or "".
+"""
 
 
 class _Named(Protocol):
@@ -40,16 +42,16 @@ class _Named(Protocol):
 
 @attrs.frozen
 class FieldType(Generic[T]):
-    """An attrs validator of a field: the accepted types, and a check of the value.
+    """An attrs validator for a field, with the accepted types and a check of the value.
 
-    Loading from files and from the environment also uses the types.
+    Loading from files and from the environment uses the types too.
 
     Attributes:
         types: The accepted types. `bool` counts as `int` only if `bool` is listed.
-        expected: The types as an error names them.
+        expected: The types as they are named in errors.
         check: Checks a value that has one of the types.
         none_hint: The remedy to show if the value is None.
-        secret: True if an error must not show the value.
+        secret: True if errors must not show the value.
         takes_text: True if a string converts to a value of this field, regardless of `types`.
     """
 
@@ -64,9 +66,9 @@ class FieldType(Generic[T]):
         """Check a value; called by attrs.
 
         Raises:
-            ConfigError: The value has another type, or the check refused it.
+            ConfigError: The value has another type, or the check rejected it.
         """
-        # Programs may make many options, and the exact type is by far the most frequent case.
+        # Programs may create many options, and the exact type is by far the most frequent case.
         if type(value) not in self.types and not self._accepts(value):
             error = (
                 f"{field.name} must be {self.expected}; got {self._preview(value)}"
@@ -99,11 +101,11 @@ class FieldType(Generic[T]):
 
 
 def at_least(least: int, *, unlimited: str = "") -> Check:
-    """Check that a count is at least `least`; None passes.
+    """Return a check that a count is at least `least`, or None.
 
     Args:
         least: The smallest count.
-        unlimited: How an error names the value for "no limit".
+        unlimited: The part of the error that describes the value for "no limit".
     """
 
     def check(name: str, value: object) -> str:
@@ -117,13 +119,13 @@ def at_least(least: int, *, unlimited: str = "") -> Check:
 
 
 def in_range(low: float, high: float) -> Check:
-    """Check that a sampling setting is within the range of OpenAI's chat completions."""
+    """Return a check that a sampling setting is within the range for OpenAI's chat completions."""
 
     def check(name: str, value: object) -> str:
         if value is None or low <= cast(float, value) <= high:
             return ""
         return (
-            f"{name} must be from {low} to {high}, or None to send none; got {value}; if your "
+            f"{name} must be from {low} to {high}, or None to not send it; got {value}; if your "
             f"endpoint accepts more, pass it as extra_body={{{name!r}: …}}"
         )
 
@@ -131,7 +133,7 @@ def in_range(low: float, high: float) -> Check:
 
 
 def one_of(*choices: str, or_none: bool = False) -> Check:
-    """Check that a string is one of these; None passes with `or_none`."""
+    """Return a check that a string is one of these or, with `or_none`, None."""
 
     def check(name: str, value: object) -> str:
         if value in choices or (or_none and value is None):
@@ -178,7 +180,7 @@ def _check_callable(name: str, value: object) -> str:
 
 
 def _check_client(name: str, value: object) -> str:
-    # httpx itself is not imported here: its import is slow, and the package is optional here.
+    # httpx is not imported here, because importing it is slow and the package is optional.
     if value is None or inspect.iscoroutinefunction(getattr(value, "send", None)):
         return ""
     return f"{name} must be an httpx.AsyncClient, or None; got {value!r:.80}"
@@ -240,33 +242,33 @@ LIMITS: Final = FieldType[UsageLimits](
 PRICES: Final = FieldType[Prices | None](
     (Prices, _NONE), "a Prices, as in Prices(input=1.0, output=2.0), or None"
 )
-# The value is checked when the provider is resolved.
+# Not checked here, but when the provider is resolved.
 PROVIDER: Final = FieldType[object]((object, bool), "a provider", takes_text=True)
-# The converter has checked the value.
+# Not checked here, because the converter has checked the value.
 PATH: Final = FieldType[Path]((object,), "a path", takes_text=True)
 
 
 def number_or_none(low: float, high: float) -> FieldType[float | None]:
-    """Return the type of a sampling setting within a range."""
+    """Return the field type for a sampling setting within a range."""
     return FieldType((float, int, _NONE), "a number, or None", check=in_range(low, high))
 
 
 def whole(least: int) -> FieldType[int]:
-    """Return the type of a count that is at least `least`."""
+    """Return the field type for a count of at least `least`."""
     return FieldType((int,), "a whole number", check=at_least(least))
 
 
 def whole_or_none(least: int, unlimited: str) -> FieldType[int | None]:
-    """Return the type of a count that may be None; `unlimited` says what None means."""
+    """Return the field type for a count that may be None; `unlimited` describes what None means."""
     check = at_least(least, unlimited=unlimited)
     return FieldType((int, _NONE), "a whole number, or None", check=check)
 
 
 def choice_or_none(*choices: str) -> FieldType[str | None]:
-    """Return the type of a string that is one of these, or None."""
+    """Return the field type for a string that is one of these, or None."""
     return FieldType((str, _NONE), "a string, or None", check=one_of(*choices, or_none=True))
 
 
 def choice(*choices: str) -> FieldType[str]:
-    """Return the type of a string that is one of these."""
+    """Return the field type for a string that is one of these."""
     return FieldType((str,), "a string", check=one_of(*choices))

@@ -1,11 +1,11 @@
-"""An agent's options from a file or from the environment, as plain field values.
+"""Loads an agent's options from a file or from the environment, as plain field values.
 
 Reads YAML, TOML, JSON and environment variables. Errors name the file or the variable, the field,
-the expected value and the nearest field name. The options check the values themselves.
+the expected value and the most similar field name. The options themselves validate the values.
 
-A file holds data; tools, functions and clients are passed in code. A file needs no secrets: in the
-fields that say where requests go and with which key, `${NAME}` is replaced from the environment.
-Other fields stay as written, so that a system prompt may contain a shell script.
+A file contains data; tools, functions and clients are passed in code. A file need not contain
+secrets: in the fields for the endpoint and the key, `${NAME}` is replaced with the environment
+variable. Other fields are used as written, so that a system prompt may contain a shell script.
 """
 
 import difflib
@@ -32,12 +32,12 @@ from agent_actors.permissions import PermissionPolicy
 
 ENV_PREFIX: Final = "AGENT_ACTORS_"
 _OTHER_VARIABLES: Final = frozenset({f"{ENV_PREFIX}PROFILES"})
-# These variables are read when options are made; there they take precedence over the provider's own
-# variables.
+# These variables are read when options are created, where they take precedence over the provider's
+# own variables.
 _READ_ELSEWHERE: Final = frozenset({"model", "base_url", "api_key"})
 
 _LARGEST: Final = 2**18
-"""Maximum size of a file in bytes; a larger file does not contain options."""
+"""Maximum size of a file in bytes. A larger file cannot be an options file."""
 
 _DEEPEST: Final = 50
 """Maximum nesting of tables and lists in a file."""
@@ -46,7 +46,7 @@ _EXPANDED: Final = frozenset({"model", "base_url", "api_key", "headers"})
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
 
 IN_CODE: Final[Mapping[str, bool]] = {"in_code": True}
-"""The metadata of a field that holds Python objects: no file and no variable can set the field."""
+"""The metadata of a field for Python objects, which neither a file nor a variable can set."""
 
 _ANYTHING: Final = FieldType[object]((object,), "a value")
 
@@ -60,7 +60,7 @@ class _Field:
 
     @property
     def table(self) -> type | None:
-        """The attrs class that a table is converted to; None for a plain value."""
+        """The attrs class to which a table is converted; None for a plain value."""
         return next((cls for cls in self.kind.types if attrs.has(cls)), None)
 
 
@@ -76,7 +76,7 @@ def _fields(options: type) -> Mapping[str, _Field]:
 
 
 def _table_converter() -> cattrs.Converter:
-    """Return a converter of tables that refuses unknown keys and leaves values unchanged."""
+    """Return a converter for tables that rejects unknown keys and leaves values unchanged."""
     converter = cattrs.Converter(detailed_validation=False)
 
     def keep(value: object, _: object) -> object:
@@ -90,7 +90,7 @@ def _table_converter() -> cattrs.Converter:
             for field in attrs.fields(cls)
             if field.init and field.name not in omitted
         }
-        # Type checkers treat the overrides as options of the function.
+        # Type checkers treat the overrides as arguments of the function.
         make = cast("Callable[..., Callable[[object, object], object]]", make_dict_structure_fn)
         structure = make(cls, converter, _cattrs_forbid_extra_keys=True, **kept, **omitted)
         converter.register_structure_hook(cls, structure)
@@ -106,17 +106,17 @@ def fields_of_file(
     environ: Mapping[str, str],
     make: Callable[[dict[str, object]], object],
 ) -> dict[str, object]:
-    """Return the option fields in a file.
+    """Read the option fields from a file.
 
     Args:
         path: A YAML (`.yaml`, `.yml`), TOML (`.toml`) or JSON (`.json`) file.
         options: The class of the options, which defines the fields.
         environ: The variables for `${NAME}`.
-        make: Makes options from fields; used for fallbacks that are tables.
+        make: Creates options from fields; used for fallbacks that are tables.
 
     Raises:
         ConfigError: The file cannot be read, has an invalid format, or has a field that is unknown
-            or cannot be set in a file; names the file.
+            or cannot be set in a file. The message names the file.
     """
     name = os.fspath(path)
     with named(name):
@@ -126,7 +126,7 @@ def fields_of_file(
 
 @contextmanager
 def named(name: str) -> Generator[None]:
-    """Prefix errors with this name."""
+    """Add this name to the beginning of errors."""
     try:
         yield
     except ConfigError as error:
@@ -158,10 +158,10 @@ def _parsed(suffix: str, text: str) -> dict[str, object]:
         if is_deeper(cast("JsonValue", found), _DEEPEST):
             raise ValueError(f"tables and lists are nested more than {_DEEPEST} levels deep")
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        # Only the TOML parser recurses to an unknown depth. It is written in Python, for which
-        # every interpreter enforces its recursion limit.
+        # Only the TOML parser can recurse to any depth. It is written in Python, and every
+        # interpreter enforces its recursion limit for Python code.
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"not {form}: {reason}") from error
+        raise ConfigError(f"not valid {form}: {reason}") from error
     if found is None:  # an empty YAML document
         return {}
     if not isinstance(found, dict):
@@ -172,7 +172,7 @@ def _parsed(suffix: str, text: str) -> dict[str, object]:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """A YAML loader that refuses duplicate keys."""
+    """A YAML loader that rejects duplicate keys."""
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -192,7 +192,7 @@ def _from_yaml(text: str) -> object:
 
 
 def _check_events(events: Iterable[yaml.Event]) -> None:
-    """Refuse YAML that takes excessive time: time grows with the square of the depth."""
+    """Reject YAML that would take excessive time, which grows with the square of the depth."""
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):
@@ -228,7 +228,7 @@ _FORMS: Final[Mapping[str, Callable[[str], object]]] = {
 
 @attrs.frozen
 class _Reading:
-    """The conversion of one file to fields."""
+    """Converts one file to fields."""
 
     folder: Path
     fields: Mapping[str, _Field]
@@ -293,7 +293,7 @@ class _Reading:
 
 
 def _unquoted(field: FieldType[object], value: object) -> object:
-    """Convert `none` and `inf` in text, because TOML has no null and JSON has no infinity."""
+    """Convert the strings `none` and `inf`, because TOML has no null and JSON has no infinity."""
     if str in field.types or not isinstance(value, str):
         return value
     if type(None) in field.types and value.lower() == "none":
@@ -312,19 +312,19 @@ def _structured(cls: type, name: str, table: dict[str, object]) -> object:
         raise ConfigError(f"{name}: {find_keyword_error(unknown, known)}") from error
     except KeyError as error:
         raise ConfigError(f"{name}: the field {error.args[0]!r} is missing") from error
-    except TypeError as error:  # a converter of the class refused the value's shape
+    except TypeError as error:  # a converter in the class rejected the value's shape
         raise ConfigError(f"{name}: {error}") from error
 
 
 def fields_of_environ(environ: Mapping[str, str], options: type) -> dict[str, object]:
-    """Return the fields that variables set: `AGENT_ACTORS_` and the field's name in capitals.
+    """Return the fields set by variables: `AGENT_ACTORS_` and the field's name in upper case.
 
     A blank variable counts as not set. `model`, `base_url` and `api_key` are omitted: the options
     read these variables themselves.
 
     Raises:
-        ConfigError: A value cannot be read as the type of its field, a variable cannot set the
-            field, or a variable is almost the name of a field; names the variable.
+        ConfigError: A value cannot be converted to the type of its field, variables cannot set the
+            field, or a variable has almost the name of a field. The message names the variable.
     """
     fields = _fields(options)
     known = {f"{ENV_PREFIX}{name.upper()}": name for name in fields}
@@ -342,8 +342,9 @@ def fields_of_environ(environ: Mapping[str, str], options: type) -> dict[str, ob
 
 
 def _check_other(variable: str, fields: Iterable[str]) -> None:
-    # Other programs may use the prefix too. A name that is almost that of a field is a typing
-    # error, and so is the name that other packages use for a field.
+    # Other programs may use the prefix too, so unknown variables are ignored. A name that is almost
+    # that of a field is considered a mistake, and so is the name that other packages use for a
+    # field.
     name, known = variable.removeprefix(ENV_PREFIX).lower(), list(fields)
     near = other_names(name, known) or difflib.get_close_matches(name, known, n=1, cutoff=_SLIP)
     if near and variable not in _OTHER_VARIABLES:
@@ -352,7 +353,8 @@ def _check_other(variable: str, fields: Iterable[str]) -> None:
 
 
 _SLIP: Final = 0.8
-"""The similarity from which a variable is taken for a misspelled field name, from 0 to 1."""
+"""The minimum similarity, from 0 to 1, at which a variable is considered a misspelled field name.
+"""
 
 _SWITCHES: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),

@@ -1,7 +1,7 @@
-"""Checks of `AgentOptions` that need the values of several fields, or the resolved endpoint.
+"""Checks for `AgentOptions` that need several fields or the resolved endpoint.
 
-Each function takes values, not options, and returns an error, or "" if there is none. Keys, and
-passwords in URLs, are never shown.
+Each function takes values instead of options and returns an error message, or "" if the values are
+valid. Keys, and passwords in URLs, are never shown.
 """
 
 import difflib
@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from agent_actors.profiles.resolve import ResolvedProvider
 
-_MAX_LISTED_NAMES: Final = 16  # in an error; a longer list hides the name that was meant
-# Names that other packages use for these fields. Their spelling is not similar enough, or several
-# fields share their meaning.
+_MAX_LISTED_NAMES: Final = 16  # in an error; a longer list would hide the name that was meant
+# Names that other packages use for these fields. They are listed because their spelling is not
+# similar enough, or because they could mean several fields.
 _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         name: fields
@@ -69,19 +69,19 @@ def fits_header(text: str) -> bool:
 
 
 def find_model_error(model: str) -> str:
-    """Return an error if a request cannot name this model; otherwise empty."""
+    """Return an error message if the model's name is missing or blank; otherwise empty."""
     if model.strip():
         return ""
     return "model is missing; pass the model's name at the endpoint, or set AGENT_ACTORS_MODEL"
 
 
 def find_key_error(key: str | None) -> str:
-    """Return an error if a header cannot contain this key; otherwise empty."""
+    """Return an error message if the key cannot be sent in a header; otherwise empty."""
     return "" if not key or fits_header(key) else f"api_key {HEADER_RULE}"
 
 
 def find_url_error(resolved: ResolvedProvider, *, passed: bool) -> str:
-    """Return an error if the endpoint's URL is missing or invalid; otherwise empty.
+    """Return an error message if the endpoint's URL is missing or invalid; otherwise empty.
 
     Args:
         resolved: The endpoint.
@@ -96,7 +96,7 @@ def find_url_error(resolved: ResolvedProvider, *, passed: bool) -> str:
         )
     if _is_url(url):
         return ""
-    # Errors show neither the password nor the query of a URL.
+    # Errors must show neither the password nor the query of a URL.
     shown = url.partition("?")[0].rpartition("@")[2]
     bare = "://" not in url
     source = "base_url" if passed else "base_url (from AGENT_ACTORS_BASE_URL)"
@@ -116,7 +116,7 @@ def _is_url(text: str) -> bool:
 
 
 def find_tool_choice_error(tool_choice: str | None, tools: Iterable[str]) -> str:
-    """Return an error if the tool choice names no tool; otherwise empty.
+    """Return an error message if the tool choice is not one of the tools; otherwise empty.
 
     Args:
         tool_choice: The tool choice.
@@ -131,7 +131,7 @@ def find_tool_choice_error(tool_choice: str | None, tools: Iterable[str]) -> str
 
 
 def find_keyword_error(keywords: Iterable[str], fields: Iterable[str]) -> str:
-    """Return an error for a keyword that is not a field; empty if all are fields."""
+    """Return an error message for a keyword that is not a field; empty if all are fields."""
     names = tuple(fields)
     for keyword in keywords:
         if keyword not in names:
@@ -140,7 +140,7 @@ def find_keyword_error(keywords: Iterable[str], fields: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the names that were probably meant, and all known names if they are few."""
+    """Return a hint: the names that were probably meant, and all known names if there are few."""
     names = sorted(known)
     near = other_names(name, names) or difflib.get_close_matches(name, names, n=1)
     *first, last = map(repr, near or [""])

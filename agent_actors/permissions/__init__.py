@@ -1,6 +1,6 @@
-"""Permissions: rules for the calls of a model, as values and pure functions.
+"""Permissions: rules for a model's tool calls, as values and pure functions.
 
-Public as `agent_actors.permissions`. This package does not ask anyone, wait or read a clock. The
+Public as `agent_actors.permissions`. This package does not ask questions, wait or read a clock. The
 runtime calls the policy, forwards its questions and keeps the remembered decisions.
 
 When a policy is set for an agent, `policy.check(has_approver, tools)` validates it, and
@@ -11,13 +11,13 @@ whitelist; the model is offered `policy.offered(tools)`. For a call, without an 
     verdict = policy.decide(call, tool, DecisionContext(cwd, session_id, grants, now))
     grants = grants.spent(verdict.grant)    # of an Allow or a Deny
 
-An `Ask` is passed to the `can_use_tool` function (`as_decision`). If that function returns the
-question, it is passed to a person (`read_answer`). The decision is evaluated against the situation
-at that moment, which may have changed since the question:
+An `Ask` is passed to the `can_use_tool` function, whose result is read by `as_decision`. If that
+function decides to ask, the question is passed to a person, whose answer is read by `read_answer`.
+The decision is evaluated in the situation at that time, which may have changed since the question:
 
     verdict, grants = policy.settle(decision, ask, call, tool, DecisionContext(...))
 
-If an `Allow` has an `input`, the new input must pass the schema and the permission checks again.
+If an `Allow` has an `input`, the new input must be validated and pass the permission checks again.
 """
 
 from agent_actors.permissions.decisions import CHOICES as CHOICES

@@ -1,14 +1,14 @@
-"""Readings of shell commands: narrow for allow rules, wide for deny and ask rules.
+"""Interprets shell commands: narrowly for allow rules, widely for deny and ask rules.
 
-The effect of a shell line cannot be determined without running it. Allow rules therefore only
-accept plain lines and compare each simple command in them. A line with an expansion, a redirection,
-a comment, a group or an escape is not plain. Deny and ask rules compare every part of the line that
+The effect of a shell line cannot be determined without running it. Allow rules therefore accept
+only plain lines and compare each simple command in them. A line with an expansion, a redirection, a
+comment, a group or an escape is not plain. Deny and ask rules compare every part of the line that
 could run as a command: inside quotes, after `sudo` and similar programs, and with a path before the
-name. `shell_words` additionally finds commands that cannot be read, which these rules also match.
-This catches mistakes. Only a sandbox stops a malicious command, because `python -c`, for example,
-can hide anything.
+name. `shell_words` additionally finds commands that cannot be read; these rules match them too.
+Rules for commands catch mistakes. Only a sandbox stops a malicious command, because a program such
+as `python -c` can hide anything.
 
-Commands are read as a POSIX shell reads them.
+Commands are parsed as by a POSIX shell.
 """
 
 import re
@@ -19,15 +19,16 @@ from typing import Final
 from agent_actors.permissions.globs import folded
 from agent_actors.permissions.programs import KEYWORDS, WRAPPERS
 
-# Outside quotes, these characters mean that a line is more than a list of simple commands. `#`
-# begins a comment, which could hide a quote from this reader but not from the shell.
+# Outside quotes, these characters mean that a line is more than a list of simple commands. `#` is
+# one of them because it begins a comment, which could contain a quote that this parser sees and the
+# shell does not.
 _NEVER_PLAIN: Final = frozenset("$`\\<>(){}#")
 # Characters that keep a special meaning inside double quotes.
 _NEVER_PLAIN_QUOTED: Final = frozenset("$`\\")
 _SEPARATORS: Final = frozenset(";&|\n")
 
 _BETWEEN_COMMANDS: Final = re.compile(r"[;&|\n\r]")
-# Includes characters around or instead of words: `$(rm x)`, `bash -c 'rm x'`, `rm${IFS}x`.
+# Includes characters that may surround or separate words: `$(rm x)`, `bash -c 'rm x'`, `rm${IFS}x`.
 _BETWEEN_WORDS: Final = re.compile(r"[;&|\n\r<>(){}`'\"$]")
 # A redirection may precede the command, as in `>log rm x`.
 _REDIRECTION: Final = re.compile(
@@ -36,16 +37,16 @@ _REDIRECTION: Final = re.compile(
 _UNQUOTED: Final = str.maketrans("", "", "'\"\\")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=\S*")
 _RUNNERS: Final = KEYWORDS | WRAPPERS.keys()
-# Words after a runner that are tried as the beginning of a command. Bounds the time for hostile
-# lines.
+# How many words after a wrapper are tried as the beginning of a command. Limits the time for
+# hostile lines.
 _TRIED: Final = 32
-# Characters; more than models write in one call. The slowest line of this length takes half a
-# second to analyze and blocks every session of the runtime for that time.
+# Maximum number of characters in a line, more than models write in one call. The slowest line of
+# this length takes half a second to analyze, which blocks every session of the runtime.
 LONGEST_LINE: Final = 100_000
 
 
 def simple_commands(line: str) -> tuple[str, ...] | None:
-    """Return the simple commands of a plain line, with blanks collapsed; otherwise None."""
+    """Return the simple commands in a plain line, with blanks collapsed; None for other lines."""
     if len(line) > LONGEST_LINE:
         return None
     parts: list[str] = []
@@ -74,9 +75,9 @@ def simple_commands(line: str) -> tuple[str, ...] | None:
     return tuple(part.strip(" ") for part in parts if part.strip(" "))
 
 
-@lru_cache(maxsize=1)  # one call is checked against all rules in turn
+@lru_cache(maxsize=1)  # because each call is checked against all rules in turn
 def possible_commands(line: str) -> tuple[str, ...]:
-    """Return every part of a line that could run as a command, in the normal form of `folded`."""
+    """Return every part of a line that could run as a command, normalized by `folded`."""
     joined = line.replace("\\\n", "")
     unquoted = joined.translate(_UNQUOTED)
     found = {folded(line): None}

@@ -1,9 +1,9 @@
-"""Decisions about calls: of the policy, of a `can_use_tool` function, and of a person.
+"""Decisions about calls, made by the policy, a `can_use_tool` function or a person.
 
 The policy returns `Allow`, `Deny` or `Ask`. A `can_use_tool` function or a person then makes a
 `PermissionDecision`, which may rewrite the arguments and may be remembered. This module also
-converts typed answers of people, so that answers are interpreted in the same way everywhere: an
-answer that is not clearly a yes is a no.
+interprets the answers that people type, so that answers have the same meaning everywhere: an answer
+that is not clearly a yes is a no.
 """
 
 import math
@@ -32,9 +32,9 @@ class Allow:
 
     Attributes:
         reason: The rule, mode or person that allowed the call.
-        input: Arguments that replace those of the call; None: the call's own.
-        grant: The remembered decision that allowed the call, to be passed to `Grants.spent`; None:
-            none did.
+        input: Arguments that replace the call's own; None to keep them.
+        grant: The remembered decision that allowed the call, to be passed to `Grants.spent`; None
+            if none did.
     """
 
     reason: str = ""
@@ -48,7 +48,7 @@ class Deny:
 
     Attributes:
         reason: The reason.
-        grant: The remembered decision that denied the call, to be passed to `Grants.spent`; None:
+        grant: The remembered decision that denied the call, to be passed to `Grants.spent`; None if
             none did.
     """
 
@@ -64,8 +64,8 @@ class Ask:
         prompt: The question, on one line, safe to show in a terminal.
         choices: The possible answers.
         reason: The reason for the question.
-        rule: The rule that `session` and `always` would remember; empty: this call with these
-            arguments.
+        rule: The rule that the answers `session` and `always` would remember. If empty, they would
+            remember the call with its arguments.
     """
 
     prompt: str
@@ -104,14 +104,14 @@ def _reason(value: str) -> str:
 
 @attrs.frozen
 class PermissionDecision:
-    """The decision of a `can_use_tool` function, or of a person, about a call.
+    """A decision about a call, made by a `can_use_tool` function or a person.
 
     Attributes:
         behavior: `allow`, `deny`, or `ask` to pass the question to a person.
-        input: Arguments that replace those of the model; checked again before the call runs. Only
-            with `allow`.
+        input: Arguments that replace the model's; they are checked again before the call runs.
+            Allowed only with `allow`.
         reason: The reason; the model receives it if the call is denied.
-        remember: The duration of the decision, as a `Remember` or its scope; None: for this call
+        remember: How long the decision applies, as a `Remember` or as its scope; None for this call
             only.
     """
 
@@ -121,15 +121,16 @@ class PermissionDecision:
     remember: Remember | None = attrs.field(default=None, converter=_remember, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        """Refuse contradictory decisions.
+        """Reject contradictory decisions.
 
         Raises:
             ConfigError: The behavior is unknown, the arguments cannot be represented in JSON, or
-                arguments or `remember` are not allowed with the behavior.
+                the behavior does not allow arguments or `remember`.
         """
         if self.behavior not in get_args(Behavior):
             raise ConfigError(
-                f"PermissionDecision: expected 'allow', 'deny' or 'ask'; got {self.behavior!r:.80}"
+                "PermissionDecision: behavior must be 'allow', 'deny' or 'ask'; got "
+                f"{self.behavior!r:.80}"
             )
         if self.input is not None and self.behavior != "allow":
             raise ConfigError("PermissionDecision: input requires the behavior 'allow'")
@@ -149,12 +150,12 @@ Verdict: TypeAlias = Allow | Deny | Ask
 
 @attrs.frozen
 class PermissionRequest:
-    """The question to a `can_use_tool` function.
+    """A question for a `can_use_tool` function.
 
     Attributes:
         call: The call, with its final arguments.
         tool: The tool.
-        ask: The question, as a person would see it.
+        ask: The question as it would be shown to a person.
         session_id: The session.
         run_id: The run.
     """
@@ -167,15 +168,15 @@ class PermissionRequest:
 
 
 Answered: TypeAlias = PermissionDecision | bool
-# Called instead of asking a person when the policy requires a decision; sync or async.
+# A function, sync or async, that decides instead of a person when the policy requires a decision.
 CanUseTool: TypeAlias = Callable[[PermissionRequest], Answered | Awaitable[Answered]]
 
 
 def as_decision(value: object) -> PermissionDecision:
-    """Return the result of a `can_use_tool` function as a decision; accepts True and False.
+    """Convert the result of a `can_use_tool` function, which may be a bool, to a decision.
 
     Raises:
-        ConfigError: The value is neither, for example None because of a missing `return`.
+        ConfigError: The value has another type, for example None because of a missing `return`.
     """
     match value:
         case PermissionDecision():
@@ -192,15 +193,16 @@ def as_decision(value: object) -> PermissionDecision:
 def read_answer(
     text: str, choices: Iterable[str] = CHOICES, *, rule: str = "", ttl: float = math.inf
 ) -> PermissionDecision:
-    """Return a person's answer as a decision: `y`, `yes` and the offered scopes allow.
+    """Convert a person's answer to a decision: `y`, `yes` and the offered scopes allow the call.
 
-    Case and surrounding blanks do not matter. Any other answer denies, including an empty one.
+    Case and surrounding blanks are ignored. Any other answer denies the call, including an empty
+    one.
 
     Args:
         text: The text that the person typed or chose.
-        choices: The offered choices: `session` and `always` count only if they were offered.
+        choices: The offered choices. `session` and `always` count only if they were offered.
         rule: The rule that `session` and `always` remember; see `Ask.rule`.
-        ttl: Seconds for which these are remembered.
+        ttl: How many seconds decisions for `session` and `always` are remembered.
     """
     answer_text = text.strip().lower()
     if answer_text in _YES:

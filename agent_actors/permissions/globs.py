@@ -1,8 +1,8 @@
-"""Glob patterns and a normal form of texts for comparison.
+"""Glob patterns, and the normalization of texts for comparison.
 
 `*` matches any number of characters, `?` one character, `[abc]` one of a set, and `[*]` a literal
-star. `fnmatch` of the standard library compiles the patterns. Its expressions do not backtrack
-excessively on hostile text.
+star. The standard library's `fnmatch` compiles the patterns to regular expressions that do not
+backtrack excessively on hostile text.
 """
 
 import fnmatch
@@ -21,14 +21,15 @@ def glob(pattern: str) -> Glob:
 
 
 def wide_glob(pattern: str) -> Glob:
-    """Compile a pattern for texts in the normal form of `folded`."""
+    """Compile a pattern for texts normalized by `folded`."""
     return glob(folded(pattern))
 
 
 def folded(text: str) -> str:
-    """Normalize a text: remove differences that some file systems, shells and hosts ignore.
+    """Normalize a text by removing differences that some file systems, shells and hosts ignore.
 
-    These are case, the kind and number of blanks, and different Unicode spellings of a character.
+    The ignored differences are case, the kind and number of blanks, and different Unicode
+    representations of a character.
     """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 

@@ -1,10 +1,10 @@
-"""Remembered decisions about calls, in an immutable set.
+"""Remembered decisions about calls (grants), in an immutable set.
 
 A decision applies to one tool by its exact name, and to equal arguments or to arguments that match
 a rule. It applies to one session or to all sessions. It applies only in the working directory in
-which it was made, because `src/a.py` is another file elsewhere. It never overrides a deny rule: the
-policy checks deny rules first. This module reads no clock; callers pass the time, always of the
-same clock.
+which it was made, because `src/a.py` is a different file elsewhere. It never overrides a deny rule,
+because the policy checks deny rules first. This module reads no clock; callers pass the time,
+always from the same clock.
 """
 
 import json
@@ -42,14 +42,15 @@ def _positive(_: object, __: object, value: float) -> None:
 
 @attrs.frozen
 class Remember:
-    """The duration and the calls for which a decision is remembered.
+    """The duration of a remembered decision, and the calls to which it applies.
 
     Attributes:
-        scope: `once`: for one more call in this session; `session`: for all calls in it; `always`:
-            for calls in every session of the runtime.
+        scope: `once` for one more call in this session; `session` for all calls in this session;
+            `always` for calls in all sessions of the runtime.
         ttl: Seconds after the decision until it expires.
-        rule: The calls to which the decision applies, for example `Bash(git *)`. It must name the
-            tool and match the call that was asked about. Empty: calls with equal arguments.
+        rule: The calls to which the decision applies, for example `Bash(git *)`. The rule must name
+            the tool and match the call in question. If empty, the decision applies to calls with
+            equal arguments.
     """
 
     scope: Scope = attrs.field(converter=_scope)
@@ -65,12 +66,12 @@ class Grant:
         tool: The exact name of the tool.
         allowed: True if the calls may run, False if they must not.
         scope: See `Remember`.
-        session_id: The session to which the decision applies; None: every session.
+        session_id: The session to which the decision applies; None for every session.
         cwd: The working directory in which the decision applies.
-        until: The time at which the decision expires; it does not apply at that time.
-        rule: The calls to which the decision applies; None: calls with the arguments of `key`.
-        key: The arguments in a form that can be compared; empty with a rule.
-        input: The arguments that replace those of the call; None: the call's own.
+        until: The time at which the decision expires. At that time it no longer applies.
+        rule: The calls to which the decision applies; None for calls with the arguments in `key`.
+        key: The arguments in a form that can be compared; empty if there is a rule.
+        input: Arguments that replace the call's own; None to keep them.
         reason: The reason; the model receives it if the call is denied.
     """
 
@@ -97,18 +98,18 @@ class Grant:
 
 @attrs.frozen
 class Grants:
-    """An immutable set of remembered decisions; `NO_GRANTS` is the empty one."""
+    """An immutable set of remembered decisions; `NO_GRANTS` is the empty set."""
 
     _grants: Mapping[_Place, tuple[Grant, ...]] = _NOTHING
 
     def __len__(self) -> int:
-        """Return the number of decisions, including expired ones until `expire`."""
+        """Return the number of decisions, including expired ones not yet removed by `expire`."""
         return sum(map(len, self._grants.values()))
 
     def with_grant(self, grant: Grant) -> Self:
-        """Return the set with this decision, which replaces one of equal scope and calls.
+        """Return the set with this decision, which replaces one with the same scope and calls.
 
-        Decisions for one call (`once`) are not replaced: each applies to one call.
+        Decisions for one call (`once`) are not replaced, because each of them applies to one call.
         """
         place = (grant.session_id, grant.tool)
         others = (one for one in self._grants.get(place, ()) if not _same_calls(one, grant))
@@ -120,9 +121,9 @@ class Grants:
         yield from self._grants.get((None, tool), ())
 
     def spent(self, grant: Grant | None) -> Self:
-        """Return the set without this decision if the decision was for one call.
+        """Return the set without this decision if it was for one call only.
 
-        Call it immediately after the decision was applied, before another call is decided.
+        Use this immediately after the decision was applied, before another call is decided.
         """
         if grant is None or grant.scope != "once":
             return self
@@ -133,7 +134,7 @@ class Grants:
         return self._kept(lambda one: now < one.until)
 
     def forget(self, session_id: str) -> Self:
-        """Return the set without the decisions of this session, which has ended."""
+        """Return the set without the decisions for this session, which has ended."""
         return self._kept(lambda one: one.session_id != session_id)
 
     def _kept(self, keep: Callable[[Grant], bool]) -> Self:
@@ -150,13 +151,13 @@ NO_GRANTS: Final = Grants()
 
 @attrs.frozen
 class DecisionContext:
-    """The circumstances in which the policy decides on a call.
+    """The circumstances in which the policy decides about a call.
 
     Attributes:
         cwd: The run's working directory, absolute; the base of relative paths.
         session_id: The session.
         grants: The remembered decisions.
-        now: The current time, by the clock of the remembered decisions.
+        now: The current time, from the same clock as the times in the remembered decisions.
     """
 
     cwd: PurePath
@@ -165,13 +166,13 @@ class DecisionContext:
     now: float = 0.0
 
     def find(self, tool: Tool, arguments: JsonObject) -> Grant | None:
-        """Return the decision that applies to a call, denials first; None if none does."""
+        """Return the decision that applies to a call; None if none does. Denials come first."""
         found: Grant | None = None
         for grant in self.grants.of(self.session_id, tool.name):
             if grant.holds(tool, arguments, self.cwd, self.now):
                 if not grant.allowed:
                     return grant
-                # A lasting decision takes precedence over one that is used up.
+                # Decisions that last take precedence over decisions for one call.
                 if found is None or found.scope == "once":
                     found = grant
         return found
@@ -186,19 +187,19 @@ class DecisionContext:
         input: JsonObject | None = None,  # noqa: A002 - the name in the decision
         reason: str = "",
     ) -> Grants:
-        """Return the remembered decisions after a decision about a call.
+        """Return the remembered decisions, including this decision about a call.
 
         Args:
-            call: The call that was asked about, with the arguments shown then.
+            call: The call in question, with the arguments that were shown.
             tool: The call's tool.
-            remember: The duration and the calls for which the decision applies.
+            remember: How long and for which calls the decision applies.
             allowed: True to remember an approval, False to remember a denial.
             input: Arguments that replace those of the call.
             reason: The reason.
 
         Raises:
-            ConfigError: The rule is invalid, names other tools too, or does not match the call; or
-                there is no rule and the arguments are nested too deeply to be compared.
+            ConfigError: The rule is invalid, names more than this tool, or does not match the call;
+                or there is no rule, and the arguments are nested too deeply to be compared.
         """
         rule, key = None, ""
         if remember.rule:
@@ -228,11 +229,11 @@ def _rule(text: str, call: ToolUseBlock, tool: Tool, cwd: PurePath, *, allowed: 
     rule = Rule.parse(text)
     if rule.name != tool.name:
         raise ConfigError(
-            f"remember: the rule {text!r} must name the tool {tool.name!r}, which was asked about"
+            f"remember: the rule {text!r} must name the tool of the call, {tool.name!r}"
         )
     matches = rule.permits if allowed else rule.restricts
     if not matches(tool, call.input, cwd):
-        raise ConfigError(f"remember: the rule {text!r} does not match the call")
+        raise ConfigError(f"remember: the rule {text!r} does not match the call in question")
     return rule
 
 
@@ -246,24 +247,25 @@ def _same_calls(one: Grant, other: Grant) -> bool:
 
 
 def _key(arguments: JsonObject) -> str:
-    if is_deeper(arguments, MAX_DEPTH):  # such arguments equal no others
+    if is_deeper(arguments, MAX_DEPTH):  # such arguments are never equal to others
         return ""
     return json.dumps(arguments, sort_keys=True, separators=(",", ":"))
 
 
 @attrs.define(eq=False)
 class GrantStore:
-    """The grants of one runtime, replaced by new values as decisions are made and spent.
+    """The current grants of one runtime.
 
     Attributes:
-        clock: The clock by which grants end, in seconds.
-        grants: The grants that hold now.
+        clock: The clock that determines when grants expire, in seconds.
+        grants: The current grants, replaced by a new value when a decision is remembered or used
+            up.
     """
 
     clock: Callable[[], float]
     grants: Grants = NO_GRANTS
 
     def forget(self, session_id: str) -> None:
-        """Drop the grants of a session that left the runtime, and every grant that has ended."""
+        """Drop the grants for a session that left the runtime, and all expired grants."""
         if self.grants:
             self.grants = self.grants.forget(session_id).expire(self.clock())

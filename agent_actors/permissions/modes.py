@@ -1,4 +1,4 @@
-"""Permission modes: the verdict on calls that no rule decides, as one literal table.
+"""Permission modes: a table of the verdicts on calls that no rule decides.
 
 `MODES` is the reference, and the table in the docs is generated from it. Rules are evaluated before
 the mode. Two modes additionally limit rules and approvals: `plan` never allows a call that may
@@ -18,7 +18,7 @@ Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 
 class PermissionMode(StrEnum):
-    """The treatment of calls that no rule decides; see `MODES`."""
+    """Decides about calls that no rule decides; see `MODES`."""
 
     DEFAULT = "default"
     ACCEPT_EDITS = "accept_edits"
@@ -40,7 +40,7 @@ class Effect(StrEnum):
 
     @property
     def only_reads(self) -> bool:
-        """True if the tool changes nothing, neither here nor outside."""
+        """True if the tool changes nothing, whether on this machine or outside it."""
         return self in (Effect.READS, Effect.READS_OUTSIDE)
 
 
@@ -82,7 +82,7 @@ def effect_of(tool: Tool) -> Effect:
 
 
 def is_out_of_bounds(mode: PermissionMode, effect: Effect, *, asks: bool) -> bool:
-    """Return whether a mode denies a call even if a rule or a person allows it or asks about it."""
+    """Return whether a mode denies a call even if a rule or a person allows or asks about it."""
     if mode is PermissionMode.PLAN:
         return not effect.only_reads
     return mode is PermissionMode.DENY and asks

@@ -1,7 +1,7 @@
-"""Path patterns of permission rules, compared with the text of a path only.
+"""Path patterns for permission rules, which are compared only with the text of a path.
 
 Before a comparison, a path is resolved against the working directory, and its `.` and `..` are
-removed. Symbolic links are not followed, because this module does not access the disk: tools that
+removed. Symbolic links are not followed, because this module does not access the disk. Tools that
 open files must resolve links themselves. An allow rule therefore never matches a path with a `..`
 after a name, because a link could lead elsewhere. A path that begins with `~` cannot be resolved.
 
@@ -20,18 +20,19 @@ from agent_actors.errors import ConfigError
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 
 _ANY_DEPTH: Final = "**"
-# Characters. No system opens a longer path (Windows: 32,767), so longer ones are not compared.
+# Maximum number of characters. No system opens a longer path (Windows: 32,767), so longer paths are
+# not compared.
 LONGEST_PATH: Final = 32_767
 
 
 @attrs.frozen
 class _Components:
-    """The components of a pattern; None is `**`."""
+    """The components of a pattern; None means `**`."""
 
     globs: tuple[Glob | None, ...]
 
     def match(self, parts: Sequence[str], *, within: bool) -> bool:
-        """Return whether the pattern matches the parts or, with `within`, the first of them."""
+        """Return whether the pattern matches the parts or, with `within`, the first parts."""
         end = len(self.globs)
         reached = self._opened({0})
         for part in parts:
@@ -50,7 +51,7 @@ class _Components:
         return end in reached
 
     def _opened(self, reached: set[int]) -> set[int]:
-        # `**` may also match no component.
+        # `**` also matches zero components.
         for at, one in enumerate(self.globs):
             if at in reached and one is None:
                 reached.add(at + 1)
@@ -62,9 +63,10 @@ class PathPattern:
     """A pattern for paths.
 
     Attributes:
-        root: The root that it begins with: `/`, a drive or `~`. Empty for the working directory.
-        ups: The number of `..` that it begins with.
-        is_name: True if it has no slash and therefore is a name at any depth.
+        root: The root that the pattern begins with: `/`, a drive or `~`. Empty for the working
+            directory.
+        ups: The number of `..` components that the pattern begins with.
+        is_name: True if the pattern has no slash, so that it is a name at any depth.
     """
 
     root: str
@@ -86,7 +88,7 @@ class PathPattern:
             ups += 1
         rest = parts[ups:]
         if ".." in rest or (ups and root):
-            raise ConfigError(f"pattern {text!r}: '..' is allowed at the beginning only")
+            raise ConfigError(f"pattern {text!r}: '..' is allowed only at the beginning")
         is_name = bool(rest) and not root and not ups and "/" not in text.rstrip("/")
         wide = [None if part == _ANY_DEPTH else wide_glob(part) for part in rest]
         if is_name or root.startswith("~"):
@@ -126,7 +128,7 @@ class PathPattern:
         return self._narrow.match(below, within=False)
 
     def restricts(self, text: str, cwd: PurePath) -> bool:
-        """Return whether the path may match, or may be inside a matching directory."""
+        """Return whether the path may match or may be inside a matching directory."""
         if len(text) > LONGEST_PATH:
             return True
         slashed = text.replace("\\", "/")
@@ -190,7 +192,7 @@ def _is_drive(part: str) -> bool:
 
 
 def _is_of_a_drive(text: str) -> bool:
-    """Return whether a path is relative to a drive's own directory: `C:notes` on Windows."""
+    """Return whether a path is relative to a drive's own directory, like `C:notes` on Windows."""
     return _is_drive(text[:2]) and not text.startswith("/", 2)
 
 

@@ -1,12 +1,14 @@
-"""Patterns for one argument of a call: the kind of the argument, and a narrow and a wide match.
+"""Patterns for one argument of a call, which match narrowly or widely.
 
 **Deny and ask rules match widely, allow rules match narrowly.** A deny or ask rule matches if any
-reading of the argument matches. An allow rule matches only if the argument has exactly one reading
-and all of that reading matches. Every unclear argument therefore ends with a question or a denial.
+interpretation of the argument matches. An allow rule matches only if the argument has exactly one
+interpretation and all of it matches. An ambiguous argument therefore always leads to a question or
+a denial.
 
-The pattern's prefix (`path:`) decides the kind. Without a prefix, the name of the field decides
-(`FIELDS`), then the form of the pattern: `://` makes it a URL and `/` a path. An argument of no
-known kind is compared as every kind. The prefix `text:` declares that it is only text.
+The kind of the argument is determined by the pattern's prefix (for example, `path:`). Without a
+prefix, it is determined by the name of the field (`FIELDS`), and then by the form of the pattern:
+one with `://` is for a URL, and one with `/` is for a path. If the kind is unknown, the argument is
+compared as every kind. The prefix `text:` declares that the argument is only text.
 """
 
 import re
@@ -27,7 +29,7 @@ from agent_actors.permissions.shell_words import PossibleCommand, readable_comma
 from agent_actors.permissions.url_readings import parsed
 from agent_actors.permissions.urls import DomainPattern, UrlPattern, restricts_spelling
 
-# A URL parser removes the characters of `_REMOVED` at any position.
+# URL parsers remove the characters in `_REMOVED` at any position.
 _FILE: Final = re.compile(r"[\x00-\x20]*file:", re.IGNORECASE)
 _REMOVED: Final = str.maketrans("", "", "\t\n\r")
 
@@ -42,7 +44,8 @@ class Kind(StrEnum):
     TEXT = "text"
 
 
-# Field names with a known kind. The first of them that a tool has is the tool's main argument.
+# Field names with a known kind. A tool's main argument is the first of these fields that the tool
+# has.
 FIELDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
         "command": Kind.COMMAND,
@@ -66,7 +69,7 @@ class Pattern:
 
     Attributes:
         text: The pattern as written.
-        kind: The kind that its prefix names; None without a prefix.
+        kind: The kind named by the prefix; None without a prefix.
         body: The pattern without the prefix.
     """
 
@@ -85,10 +88,10 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a pattern: a glob, optionally preceded by a kind and a colon.
+        """Parse a pattern, which is a glob, optionally preceded by a kind and a colon.
 
         Raises:
-            ConfigError: The pattern is empty, or does not have the form of its kind.
+            ConfigError: The pattern is empty, or does not have the form required for its kind.
         """
         prefix, colon, rest = text.partition(":")
         kind = Kind(prefix) if colon and prefix in list(Kind) else None
@@ -140,10 +143,10 @@ class Pattern:
 
         Args:
             value: The argument.
-            field: The kind derived from the field's name.
+            field: The kind that the field's name implies.
             cwd: The working directory of the run.
             is_meant: True if the rule is about exactly this argument. A URL pattern then also
-                matches a value that cannot be read as a URL.
+                matches a value that cannot be parsed as a URL.
         """
         if self._any:
             return True
@@ -181,13 +184,14 @@ class Pattern:
     def _may_be(self, command: PossibleCommand, kind: Kind | None) -> bool:
         if command.complete:
             return any(one.fullmatch(command.text) for one in self._wide_commands)
-        # An argument of no known kind is rarely a command: prose and JSON may begin like one.
+        # An argument of unknown kind is rarely a command, although prose and JSON may begin like
+        # one.
         return (bool(command.text) or kind is Kind.COMMAND) and any(
             command.may_begin_with(head, more=more) for head, more in self._command_heads
         )
 
     def _may_open(self, value: str, cwd: PurePath) -> bool:
-        # Programs written in C read a name up to its first NUL.
+        # Programs written in C read a file name only up to the first NUL.
         named = (value, value.partition("\0")[0], _path_of_url(value))
         return self._path is not None and any(self._path.restricts(one, cwd) for one in named)
 
@@ -227,7 +231,7 @@ def _path_of(body: str, kind: Kind | None) -> PathPattern | None:
 
 
 def _path_of_url(value: str) -> str:
-    """Return the path of a `file:` URL, which is a path in any field; otherwise empty."""
+    """Return the path in a `file:` URL, which is a path in any field; otherwise empty."""
     url = parsed(value) if _FILE.match(value.translate(_REMOVED)) else None
     return "" if url is None else unquote(url.path)
 

@@ -1,14 +1,14 @@
-"""The permission policy: which tools a model is offered, and the verdict on each call.
+"""The permission policy: the tools that a model is offered, and the verdict on each call.
 
-A call is checked in this order; the first match decides:
+A call is checked in this order, and the first match decides:
 
-1. the tool does not exist or is not offered: denied;
+1. if the tool does not exist or is not offered, the call is denied;
 2. deny rules; 3. remembered denials, then remembered approvals; 4. ask rules; 5. allow rules;
-6. the mode, according to the flags of the tool.
+6. the mode, according to the tool's flags.
 
-Then the modes `plan` and `deny` may restrict the result, and the policy of the parent run may only
-make it stricter. The policy keeps no state: remembered decisions and the time are arguments, so the
-same arguments always produce the same verdict.
+Then the modes `plan` and `deny` may restrict the verdict, and the parent run's policy may make it
+stricter. The policy is stateless: remembered decisions and the time are arguments, so the same
+arguments always produce the same verdict.
 """
 
 import json
@@ -45,7 +45,8 @@ from agent_actors.tools import Tool
 
 _log: Final = logging.getLogger(__name__)
 
-# Characters of the arguments that a question shows: one screen, which a person still reads.
+# Maximum number of characters of the arguments in a question: one screen, which a person still
+# reads.
 _SHOWN: Final = 1500
 _STRICTNESS: Final[dict[type[Verdict], int]] = {Allow: 0, Ask: 1, Deny: 2}
 
@@ -69,16 +70,16 @@ def _maybe_names(names: Iterable[str] | None) -> tuple[str, ...] | None:
 
 @attrs.frozen(kw_only=True)
 class PermissionPolicy:
-    """The permissions of an agent's calls.
+    """The permissions for an agent's calls.
 
     Attributes:
-        mode: The treatment of calls that no rule decides; see `MODES`.
+        mode: The mode, which decides about calls that no rule decides; see `MODES`.
         allow: Rules for calls that may run, such as `Read` or `Bash(git *)`.
-        ask: Rules for calls that need an approval.
+        ask: Rules for calls that need approval.
         deny: Rules for calls that never run. A tool that a rule denies completely is not offered.
         allowed_tools: The only tools that are offered, as names or globs; None for all.
         disallowed_tools: Tools that are neither offered nor run, as names or globs.
-        above: The policy of the run that started this one, which applies additionally.
+        above: The policy of the parent run, which applies in addition.
     """
 
     mode: PermissionMode = attrs.field(default=PermissionMode.DEFAULT, converter=as_mode)
@@ -98,7 +99,7 @@ class PermissionPolicy:
     # Offered tools.
 
     def offers(self, name: str) -> bool:
-        """Return whether a tool of this name is offered to the model."""
+        """Return whether a tool with this name is offered to the model."""
         return (
             (self.allowed_tools is None or _among(name, self.allowed_tools))
             and not _among(name, self.disallowed_tools)
@@ -109,12 +110,12 @@ class PermissionPolicy:
     def offered(
         self, tools: Iterable[Tool], whitelist: Collection[str] | None = None
     ) -> tuple[Tool, ...]:
-        """Return the tools that a model is offered, in order.
+        """Return the tools to offer to the model, in order.
 
         Args:
             tools: The agent's tools.
-            whitelist: The exact names that this run is limited to; None for all. Names of unknown
-                tools are ignored; `unknown` lists them.
+            whitelist: The exact names of the tools to which this run is limited; None for all
+                tools. Names of unknown tools are ignored; `unknown` lists them.
 
         Raises:
             ConfigError: The whitelist is a string, not a list of strings.
@@ -125,7 +126,7 @@ class PermissionPolicy:
         )
 
     def narrowed(self, whitelist: Iterable[str]) -> "PermissionPolicy":
-        """Return this policy limited to tools with these names. The result never allows more.
+        """Return this policy limited to tools with these names; it never allows more than before.
 
         Raises:
             ConfigError: The whitelist is a string, not a list of strings.
@@ -134,7 +135,7 @@ class PermissionPolicy:
         return attrs.evolve(self, allowed_tools=tuple(map(escaped, names)))
 
     def under(self, above: "PermissionPolicy | None") -> "PermissionPolicy":
-        """Return this policy for a nested run, additionally limited by the parent run's policy."""
+        """Return this policy for a nested run, limited by the parent run's policy too."""
         if above is None:
             return self
         return attrs.evolve(self, above=above if self.above is None else self.above.under(above))
@@ -147,16 +148,17 @@ class PermissionPolicy:
         tool: Tool | None,
         situation: DecisionContext,
     ) -> Verdict:
-        """Return whether a call may run, may not run, or needs an approval.
+        """Decide whether a call may run, may not run, or needs approval.
 
         Args:
             call: The call with its final arguments, which are valid for the tool's schema.
             tool: The tool of the run that has exactly the call's name; None if there is none.
-            situation: The place and time of the call, and the remembered decisions.
+            situation: Where and when the call is made, and the remembered decisions.
 
         Returns:
             The verdict. If an `Allow` has an `input`, the caller must run the call with this input.
-            The input has passed the policy but not the schema and the other permission checks.
+            The policy has checked the input, but the schema and the other permission checks have
+            not.
         """
         verdict = self._own(call, tool, situation)
         if self.above is not None:
@@ -177,7 +179,7 @@ class PermissionPolicy:
     ) -> Allow | Deny:
         """Return the verdict on an approved call with its approved arguments.
 
-        A call that would need an approval is allowed. A call that is denied stays denied.
+        A call that would need approval is allowed. A call that is denied stays denied.
         """
         verdict = self._own(call, tool, situation)
         if isinstance(verdict, Deny):
@@ -186,7 +188,7 @@ class PermissionPolicy:
             above = self.above.approved(call, tool, situation)
             if isinstance(above, Deny):
                 return above
-        return Allow("it was approved")
+        return Allow("the call was approved")
 
     def settle(
         self,
@@ -196,7 +198,7 @@ class PermissionPolicy:
         tool: Tool,
         situation: DecisionContext,
     ) -> tuple[Verdict, Grants]:
-        """Apply a decision. Return the verdict and the decisions to remember from now on.
+        """Apply a decision; return the verdict and the decisions to remember from now on.
 
         A decision with a new input is checked again. If the new call is denied, nothing is
         remembered. A decision to `ask` returns the question.
@@ -204,9 +206,9 @@ class PermissionPolicy:
         Args:
             decision: The decision on the question.
             ask: The question.
-            call: The call that the question is about.
+            call: The call in question.
             tool: The tool of the call.
-            situation: The current situation, which may have changed during the question.
+            situation: The current situation, which may have changed while the question was open.
 
         Raises:
             ConfigError: The rule to remember is invalid or does not match the call.
@@ -215,7 +217,7 @@ class PermissionPolicy:
             return ask, situation.grants
         allowed = decision.behavior == "allow"
         own = None if decision.input is None else copy_object(decision.input)
-        verdict: Verdict = Deny(decision.reason or "it was not approved")
+        verdict: Verdict = Deny(decision.reason or "the call was not approved")
         if allowed:
             final = call if own is None else attrs.evolve(call, input=own)
             verdict = self.approved(final, tool, situation)
@@ -240,14 +242,14 @@ class PermissionPolicy:
         """Raise an error if this policy cannot work for an agent.
 
         Args:
-            has_approver: True if the agent declares where answers come from: a `can_use_tool`,
-                or an explicit `on_ask`.
+            has_approver: True if the agent declares where answers come from, by a `can_use_tool` or
+                an explicit `on_ask`.
             tools: The agent's tools.
 
         Raises:
-            ConfigError: The mode is `prompt` and there is no approver. A restricting rule names a
-                tool with different case or extra blanks. A rule names a field that its tool never
-                has.
+            ConfigError: The mode is `prompt` and there is no approver; or a deny or ask rule names
+                a tool with different case or extra blanks; or a rule names a field that its tool
+                never has.
         """
         if self.mode is PermissionMode.PROMPT and not has_approver:
             raise ConfigError(
@@ -273,9 +275,10 @@ class PermissionPolicy:
     def unknown(
         self, tools: Iterable[Tool], whitelist: Iterable[str] | None = None
     ) -> tuple[str, ...]:
-        """Return names in the policy and the whitelist that no tool has.
+        """Return the names in the policy and the whitelist that no tool has.
 
-        Such names are valid, because several agents may share a policy, but worth a log message.
+        Such names are valid, because several agents may share a policy, but they are worth a log
+        message.
 
         Raises:
             ConfigError: The whitelist is a string, not a list of strings.
@@ -290,7 +293,7 @@ class PermissionPolicy:
         exact = [name for name in _maybe_names(whitelist) or () if name not in known]
         return tuple(dict.fromkeys([*globs, *exact]))
 
-    # This policy without the policy of the parent run.
+    # The verdict of this policy without the parent run's policy.
 
     def _own(
         self,
@@ -304,7 +307,7 @@ class PermissionPolicy:
             return Deny(f"the tool {tool.name!r} is not available here")
         for rule in self.deny:
             if rule.restricts(tool, call.input, situation.cwd):
-                return Deny(f"it is denied by the rule {rule.text!r}")
+                return Deny(f"the call is denied by the rule {rule.text!r}")
         verdict = self._unbounded(call, tool, situation)
         if isinstance(verdict, Deny) or not is_out_of_bounds(
             self.mode, effect_of(tool), asks=isinstance(verdict, Ask)
@@ -322,17 +325,19 @@ class PermissionPolicy:
         if grant is not None:
             if grant.allowed:
                 own = None if grant.input is None else copy_object(grant.input)
-                return Allow(grant.reason or "it was approved before", own, grant)
-            return Deny(grant.reason or "it was denied before", grant)
+                return Allow(grant.reason or "the call was approved before", own, grant)
+            return Deny(grant.reason or "the call was denied before", grant)
         for rule in self.ask:
             if rule.restricts(tool, call.input, situation.cwd):
-                return _ask(call, tool, situation.cwd, f"the rule {rule.text!r} asks about it")
+                return _ask(
+                    call, tool, situation.cwd, f"the rule {rule.text!r} asks about the call"
+                )
         for rule in self.allow:
             if rule.permits(tool, call.input, situation.cwd):
-                return Allow(f"it is allowed by the rule {rule.text!r}")
+                return Allow(f"the call is allowed by the rule {rule.text!r}")
         match MODES[self.mode][effect_of(tool)]:
             case "allow":
-                return Allow(f"mode {self.mode.value!r} lets it run")
+                return Allow(f"mode {self.mode.value!r} allows the call")
             case "deny":
                 return self._mode_denies()
             case _:
@@ -340,13 +345,13 @@ class PermissionPolicy:
                 return _ask(call, tool, situation.cwd, reason)
 
     def _mode_denies(self) -> Deny:
-        return Deny(f"mode {self.mode.value!r} does not let it run")
+        return Deny(f"mode {self.mode.value!r} does not allow the call")
 
 
-@lru_cache(maxsize=1024)  # one warning per rule; runs make policies from policies
+@lru_cache(maxsize=1024)  # one warning per rule, because runs derive policies from policies
 def _warn_of_risk(rule: str, risk: str) -> None:
     _log.warning(
-        "the allow rule %r admits more than its program: %s; allow single commands, or use "
+        "the allow rule %r allows more than its program: %s; allow single commands, or use "
         "read_only_commands()",
         rule,
         risk,
@@ -359,7 +364,7 @@ def _ask(call: ToolUseBlock, tool: Tool, cwd: PurePath, reason: str) -> Ask:
 
 
 def _shown(arguments: JsonObject) -> str:
-    # A model wrote the arguments: they must not move the cursor or change the writing direction.
+    # A model wrote the arguments, so they must not move the cursor or change the text direction.
     if is_deeper(arguments, MAX_DEPTH):
         return "arguments that are nested too deeply to show"
     text = json.dumps(arguments, ensure_ascii=False)
@@ -380,6 +385,6 @@ def _check_spelling(name: str, known: Iterable[str]) -> None:
     for other in known:
         if other.casefold() == name.strip().casefold():
             raise ConfigError(
-                f"permissions: {name!r} restricts no tool: names must match exactly; "
+                f"permissions: {name!r} restricts no tool, because names must match exactly; "
                 f"write {other!r}"
             )

@@ -1,7 +1,7 @@
 """Programs that run other programs: wrappers, shells, and programs with options that run commands.
 
-The tables serve two purposes. A deny or ask rule looks for a command behind every wrapper. An allow
-rule for a program that can run others gets a warning, and `SAFE_COMMANDS` replaces it.
+The tables serve two purposes. Deny and ask rules look for a command behind every wrapper. An allow
+rule for a program that can run others causes a warning, which recommends `SAFE_COMMANDS`.
 """
 
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from types import MappingProxyType
 from typing import Final
 
 KEYWORDS: Final = frozenset(("!", "do", "elif", "else", "if", "then", "until", "while", "{"))
-"""Words of the shell that a command follows."""
+"""Shell keywords that are followed by a command."""
 
 SHELLS: Final = frozenset(
     ("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "yash", "zsh")
 )
-"""Programs that run a script: a text after `-c`, a file, or their input."""
+"""Programs that run a script, which is the text after `-c`, a file, or their input."""
 
 SCRIPTED: Final = frozenset((*SHELLS, ".", "eval", "source", "trap"))
-"""Programs whose arguments are, or name, a script."""
+"""Programs whose arguments are a script or name one."""
 
-# The number is the number of operands before the command, for example the time of `timeout`.
+# The number of operands before the command, for example the duration for `timeout`.
 _OPERANDS: Final[Mapping[str, int]] = {
     "arch": 0,
     "chroot": 1,
@@ -52,7 +52,7 @@ _PLAIN: Final = (
 WRAPPERS: Final[Mapping[str, int]] = MappingProxyType(
     {**dict.fromkeys((*_PLAIN.split(), *SCRIPTED), 0), **_OPERANDS}
 )
-"""Programs that run the words after them, and their number of operands before the command."""
+"""Programs that run the words after them, with the number of operands before the command."""
 
 RUN_COMMANDS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -146,9 +146,9 @@ EXECUTING_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "zip": "-TT",
     }
 )
-"""Programs that run other programs or write any file, and the options that do it."""
+"""Programs that can run other programs or write any file, with the options for that."""
 
-# These programs execute other programs only with options before their first operand.
+# These programs run other programs only with options before their first operand.
 _INTERPRETERS: Final = frozenset(("node", "perl", "php", "python", "python3", "ruby"))
 _GIT_COMMANDS: Final = frozenset(
     (
@@ -222,26 +222,26 @@ SAFE_COMMANDS: Final[tuple[str, ...]] = (
     "wc *",
     "whoami",
 )
-"""Patterns for commands that read, run no program that their arguments name, and write no file.
+"""Patterns for commands that only read: they run no program named by arguments and write no file.
 
-Git runs what the configuration of a repository names, for example `core.fsmonitor`: allow these
-commands only where the agent cannot write `.git`.
+Git runs programs that a repository's configuration names, for example as `core.fsmonitor`. Allow
+these commands only where the agent cannot write to `.git`.
 """
 
 
 def read_only_commands(tool: str = "Bash") -> tuple[str, ...]:
     """Return allow rules for `SAFE_COMMANDS`.
 
-    The commands may read any file that the process may read.
+    The commands can read any file that the process can read.
 
     Args:
-        tool: The name of the tool, which has an argument for the command.
+        tool: The name of a tool that has an argument for the command.
     """
     return tuple(f"{tool}(command:{pattern})" for pattern in SAFE_COMMANDS)
 
 
 def find_execution_risk(pattern: str) -> str:
-    """Return how an allowed command could run any other program; empty if no way is known.
+    """Describe how an allowed command could run any other program; empty if no way is known.
 
     Args:
         pattern: A pattern for commands, such as `git *`.

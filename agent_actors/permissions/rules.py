@@ -1,9 +1,10 @@
 """Parsed permission rules: `Tool`, `Tool(pattern)` and `Tool(field=pattern, other=pattern)`.
 
 The tool name in a rule is a glob and must match the tool's name exactly, including case and blanks.
-A pattern without a field applies to the main argument of the call. The tool's schema determines the
-main argument, not the arguments that the model sent: it is the first field of `FIELDS` that the
-schema has, or the only field. If a rule names several fields, all of them must match.
+A pattern without a field applies to the main argument of the call. The main argument is determined
+by the tool's schema, not by the arguments that the model sent: it is the first field in `FIELDS`
+that the schema has, or the schema's only field. If a rule names several fields, all of them must
+match.
 
 An allow rule never matches an argument that is missing or is not a plain value. If the main
 argument is unknown, a deny or ask rule matches if any argument of the call may match.
@@ -38,7 +39,7 @@ class Rule:
     Attributes:
         text: The rule as written.
         name: The part before the parenthesis.
-        fields: The patterns by field name. The empty name is the main argument.
+        fields: The patterns by field name. The empty name means the main argument.
     """
 
     text: str
@@ -64,7 +65,7 @@ class Rule:
                 f"'Bash' or 'Bash(git *)'; got the name {name!r}"
             )
         if bracket and not rest.endswith(")"):
-            raise ConfigError(f"permission rule {text!r}: it must end with ')'")
+            raise ConfigError(f"permission rule {text!r}: the rule must end with ')'")
         if not bracket:
             return cls(text, name, {}, glob(name), None)
         if body != body.strip() or not body:
@@ -97,7 +98,7 @@ class Rule:
 
     @property
     def is_exact(self) -> bool:
-        """True if the name of the rule is not a glob."""
+        """True if the rule's tool name is not a glob."""
         return not _MAGIC & set(self.name)
 
     def names(self, name: str) -> bool:
@@ -134,7 +135,7 @@ class Rule:
         )
         if all(found):
             return True
-        # For `Bash(FOO=* make)`, only the tool knows that FOO is not one of its fields.
+        # In `Bash(FOO=* make)`, only the tool shows that FOO is not one of its fields.
         return (
             self._whole is not None
             and not any(self._knows(tool, arguments, field) for field in self.fields)
@@ -176,7 +177,7 @@ class Rule:
 
 
 def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
-    """Parse rules. Accept a single rule, too.
+    """Parse rules, or a single rule.
 
     Raises:
         ConfigError: A rule is invalid; the message names the rule and the problem.
@@ -186,7 +187,7 @@ def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
 
 
 def main_argument(tool: Tool) -> str:
-    """Return the field that a pattern without a field applies to; empty if it is unknown."""
+    """Return the field to which a pattern without a field applies; empty if unknown."""
     known = _known(tool)
     for field in FIELDS:
         if field in known:
@@ -195,11 +196,12 @@ def main_argument(tool: Tool) -> str:
 
 
 def rule_for(tool: Tool, arguments: JsonObject, cwd: PurePath) -> str:
-    """Return the rule to suggest for "always": any later call of the tool with this path.
+    """Return the rule to suggest for "always", which matches any call of the tool with this path.
 
     Returns:
-        An empty string if no rule fits: another argument also says where the tool acts, or the main
-        argument is not a path. Then "always" applies to identical arguments only.
+        The rule, or an empty string if no rule is suitable, because another argument also says
+        where the tool acts or because the main argument is not a path. In this case, "always"
+        applies only to identical arguments.
     """
     located = [field for field in _known(tool) if field in FIELDS]
     if len(located) != 1 or FIELDS[located[0]] is not Kind.PATH:
@@ -251,23 +253,23 @@ def _plain_texts(value: JsonValue) -> list[str]:
 
 
 def _possible_texts(value: JsonValue, kind: Kind | None) -> Iterator[str]:
-    """Yield every text in a value, and the commands that a list of words can form."""
+    """Yield every text in a value, and the commands that lists of words can form."""
     yield from _all_texts(value)
     if kind in (Kind.COMMAND, None):
         yield from _joined(value)
 
 
 def _joined(value: JsonValue) -> list[str]:
-    """Return the shell lines that a list of words can mean; empty if it is not such a list.
+    """Return the shell lines that a list of words can mean; empty if the value is not such a list.
 
-    A tool may run the words as one command, or join them with blanks for a shell.
+    A tool may run the words as one command, or join them with blanks and pass them to a shell.
     """
     words = _plain_texts(value) if isinstance(value, list | tuple) else []
     return [shlex.join(words), " ".join(words)] if words else []
 
 
 def _all_texts(value: JsonValue) -> Iterator[str]:
-    """Yield every plain value in a value as text, including the keys of objects."""
+    """Yield every plain value inside a value as text, including the keys of objects."""
     left: list[JsonValue] = [value]
     while left:
         match left.pop():

@@ -1,8 +1,8 @@
-"""The commands of a shell line for deny and ask rules, including commands that cannot be read.
+"""Finds the commands in a shell line for deny and ask rules, including unreadable ones.
 
-A word whose text only the shell knows (an expansion, a substitution, `$'…'`, braces) is unreadable.
-A command is then known up to that word only, and a rule that could match the rest matches. An
-unreadable program could be any program, so every rule matches it.
+A word is unreadable if only the shell knows its text (because of an expansion, a substitution,
+`$'…'` or braces). The command is then known only up to that word, and a rule that could match the
+rest matches. An unreadable program name could mean any program, so every rule matches it.
 """
 
 import re
@@ -15,9 +15,10 @@ import attrs
 from agent_actors.permissions.globs import folded
 from agent_actors.permissions.programs import KEYWORDS, RUN_COMMANDS, SCRIPTED, SHELLS, WRAPPERS
 
-# Marks a part of a word that only the shell knows. No argument of a program can contain a NUL.
+# Marks a part of a word that only the shell knows. It cannot occur otherwise, because arguments of
+# programs cannot contain a NUL.
 _UNKNOWN: Final = "\0"
-# Marks an unquoted glob character, which matters in the name of a program only.
+# Marks an unquoted glob character, which matters only in the name of a program.
 _GLOB: Final = "\1"
 _SEPARATORS: Final = frozenset(";&|\n\r")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)
@@ -25,31 +26,31 @@ _AMOUNT: Final = re.compile(r"[-+]?(?:\d+(?:\.\d+)?[a-z]{0,2}|0x[0-9a-f]+)", re.
 _SCRIPT: Final = re.compile(r"[\s;&|<>()`{}$'\"\\]")
 _DELIMITER: Final = re.compile(r"[ \t]*([^\s;&|<>()]+)")
 _SUBSTITUTION: Final = re.compile(r"\$\(([^)]*)\)|`([^`]*)`")
-# Words after a wrapper that are tried as the beginning of a command; a longer list is unreadable.
-# Bounds the time for hostile lines.
+# How many words after a wrapper are tried as the beginning of a command; a longer list is
+# unreadable. Limits the time for hostile lines.
 _TRIED: Final = 64
-# Scripts within scripts, as in `sh -c "sh -c …"`; deeper ones are unreadable.
+# Maximum nesting of scripts, as in `sh -c "sh -c …"`; deeper scripts are unreadable.
 _DEEPEST: Final = 4
-# Substitutions and groups within each other; more are unreadable.
+# Maximum nesting of substitutions and groups; deeper ones are unreadable.
 _NESTED: Final = 50
-# Options that begin a command for any program, as in `find . -exec rm {} +`.
+# Options that are followed by a command in any program, as in `find . -exec rm {} +`.
 _OPTIONS: Final = frozenset(word for word in WRAPPERS if word.startswith("-"))
 
 
 @attrs.frozen
 class PossibleCommand:
-    """A command that a line may run, in the normal form of `folded`.
+    """A command that a line may run, normalized by `folded`.
 
     Attributes:
         text: The command, or the part of it before the first unreadable word.
-        complete: True if nothing of the command is unreadable.
+        complete: True if no part of the command is unreadable.
     """
 
     text: str
     complete: bool = True
 
     def may_begin_with(self, head: str, *, more: bool) -> bool:
-        """Return whether an incomplete command may be one that a pattern matches.
+        """Return whether this command, if incomplete, may be one that a pattern matches.
 
         Args:
             head: The pattern up to its first wildcard.
@@ -61,9 +62,9 @@ class PossibleCommand:
 _ANY: Final = PossibleCommand("", complete=False)
 
 
-@lru_cache(maxsize=1)  # one call is checked against all rules in turn
+@lru_cache(maxsize=1)  # because each call is checked against all rules in turn
 def readable_commands(line: str) -> tuple[PossibleCommand, ...]:
-    """Return every command that a line may run, as far as it can be read."""
+    """Return every command that a line may run, as far as the commands can be read."""
     return tuple(dict.fromkeys(_read(line, 0)))
 
 
@@ -77,7 +78,7 @@ class _Open:
     """A command that is being read.
 
     Attributes:
-        words: Its complete words.
+        words: The command's complete words.
         word: The word that is being read; None between words.
         quoted: True inside double quotes.
         skips: True if the next word is the target of a redirection.
@@ -108,7 +109,8 @@ class _Scanner:
         # The commands around the current one, each with the character that ends the current one.
         self._outer: list[tuple[str, _Open]] = []
         self._done: list[list[str]] = []
-        # The ends of here-documents that begin after this line, and whether these are quoted.
+        # The end markers of the here-documents that begin after this line, and True for quoted
+        # ones.
         self._documents: list[tuple[str, bool]] = []
 
     def commands(self) -> list[list[str]]:
@@ -215,9 +217,9 @@ class _Scanner:
         command.skips = character != "<<<"
 
     def _skip_documents(self) -> None:
-        """Skip the text of here-documents, except for the substitutions in it.
+        """Skip the text of here-documents, except for substitutions in the text.
 
-        A shell that reads the text as its input is unreadable in any case.
+        A shell whose input is the text is unreadable in any case.
         """
         for end, quoted in self._documents:
             body: list[str] = []
@@ -274,7 +276,7 @@ def _of_words(words: list[str], depth: int) -> Iterator[PossibleCommand]:
 
 
 def _wrapped(program: str, words: list[str], depth: int) -> Iterator[PossibleCommand]:
-    """Return the commands that a wrapper may run: the command may begin at any of its words."""
+    """Return the commands that a wrapper may run, which may begin at any of its words."""
     operands, script = WRAPPERS.get(program, 1), False
     may_begin, after_option = True, False
     for number, word in enumerate(words[: _TRIED + 1]):

@@ -1,4 +1,4 @@
-"""An approver that asks a person at the terminal with a function such as `input`."""
+"""An approver that asks a person at the terminal, using a function such as `input`."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -8,7 +8,7 @@ import attrs
 
 from agent_actors.permissions.decisions import PermissionDecision, PermissionRequest, read_answer
 
-# All approvers share the one terminal of the program.
+# All approvers share the program's only terminal.
 _TERMINAL: Final = Lock()
 
 
@@ -22,11 +22,11 @@ class InteractiveApprover:
 
     The approver blocks, so it must be called in a thread. `y`, `yes` and the other offered choices
     allow the call. Any other answer denies it, and so does the end of the input. Questions from
-    several calls and runs are asked one after another, so that an answer is never used for a
-    different question. A question whose run has ended in the meantime still consumes its answer.
+    several calls and runs are asked one at a time, so that an answer is never used for a different
+    question. A question whose run ends in the meantime still waits for its answer.
 
     Attributes:
-        input_fn: Shows a prompt and returns the line that the person typed.
+        input_fn: A function that shows a prompt and returns the line that the person typed.
     """
 
     input_fn: Callable[[str], str] = input

@@ -1,8 +1,8 @@
-"""A normal form of URLs and hosts, used for rules and arguments alike.
+"""The normal form of URLs and hosts, used for both rules and arguments.
 
 The parser is ada, an implementation of the WHATWG URL Standard (https://url.spec.whatwg.org).
-Browsers, Node.js and Python clients based on ada read URLs in the same way. A URL may have more
-than one reading: parsers that follow RFC 3986 find a different host after a backslash, and a text
+Browsers, Node.js and Python clients based on ada parse URLs in the same way. A URL may have more
+than one reading: after a backslash, parsers that follow RFC 3986 find a different host, and a text
 without a scheme can mean `http` or `https`. A text that ada cannot parse has no reading.
 """
 
@@ -17,11 +17,12 @@ import attrs
 
 from agent_actors.permissions.globs import folded
 
-# Characters. Servers refuse much shorter URLs. The limit bounds the time to parse a URL.
+# Maximum number of characters. Servers reject even much shorter URLs. This limits the time to parse
+# a URL.
 LONGEST_URL: Final = 65_536
 PORTS: Final = {"http": "80", "https": "443"}
 
-# In the order of the fields of `Parsed`.
+# In the order of the fields in `Parsed`.
 _PARTS: Final = ("hostname", "port", "pathname", "search", "hash")
 _ENDS: Final = "".join(map(chr, range(0x21)))
 _REMOVED: Final = str.maketrans("", "", "\t\n\r")
@@ -32,10 +33,11 @@ _SCHEME: Final = re.compile(
 _AUTHORITY: Final = re.compile(r"[^/?#]*")
 _SLASHES: Final = re.compile(r"/{2,}")
 _PARAMETERS: Final = re.compile(r";[^/]*")
-# Levels of nested percent-encoding that are decoded. Servers decode one or two.
+# How many levels of nested percent-encoding are decoded. Servers decode one or two levels.
 _MOST_DECODINGS: Final = 8
-# The RFC 6052 and RFC 8215 prefixes carry the IPv4 address in the last 32 bits, and so do mapped,
-# translated (RFC 2765), compatible (RFC 4291) and ISATAP (RFC 5214) addresses.
+# Prefixes of addresses that contain an IPv4 address in the last 32 bits: those of RFC 6052 and RFC
+# 8215, and those of mapped, translated (RFC 2765), compatible (RFC 4291) and ISATAP (RFC 5214)
+# addresses.
 _LAST_32_BITS: Final = tuple(
     map(
         IPv6Network,
@@ -47,7 +49,7 @@ _ISATAP: Final = frozenset((0x00005EFE, 0x02005EFE))
 
 @attrs.frozen
 class Reading:
-    """The parts of a URL according to one parser.
+    """The parts of a URL as one parser reads it.
 
     Attributes:
         scheme: `http` or `https`.
@@ -82,12 +84,12 @@ class Parsed:
 
 
 def parsed(url: str) -> Parsed | None:
-    """Parse a URL of any scheme. Return None if it is invalid according to the standard."""
-    import ada_url  # noqa: PLC0415 - on first use: most programs have no URL rule
+    """Parse a URL with any scheme; return None if the standard does not allow it."""
+    import ada_url  # noqa: PLC0415 - imported on first use, because most programs have no URL rule
 
     try:
         found = ada_url.parse_url(url, _PARTS)
-    except ValueError:  # includes lone surrogates, which have no UTF-8
+    except ValueError:  # for example, lone surrogates, which UTF-8 cannot encode
         return None
     host, port, *rest = (str(found.get(part, "")) for part in _PARTS)
     return Parsed(host, port, *rest)
@@ -95,7 +97,7 @@ def parsed(url: str) -> Parsed | None:
 
 @lru_cache(maxsize=1)  # one call is checked against all rules in turn
 def readings(text: str) -> tuple[Reading, ...] | None:
-    """Return every reading of a text as a URL; None if the text cannot be read.
+    """Return every reading of a text as a URL; None if the text cannot be parsed.
 
     A text without a scheme is read as if it began with a host. A text with a scheme other than
     `https` and `http` is read as both of them.
@@ -117,9 +119,9 @@ def readings(text: str) -> tuple[Reading, ...] | None:
 
 @lru_cache(maxsize=64)
 def host_names(host: str) -> frozenset[str] | None:
-    """Return every name that means the host; None if the host cannot be read.
+    """Return every name for the host; None if the host cannot be parsed.
 
-    The names of a domain are its ASCII and its Unicode form. The names of an IPv6 address are its
+    The names of a domain are its ASCII and Unicode forms. The names of an IPv6 address are its
     shortest form and the IPv4 addresses that it embeds.
 
     Args:
@@ -141,10 +143,11 @@ def host_names(host: str) -> frozenset[str] | None:
 
 
 def rest_forms(path: str, query: str = "", fragment: str = "") -> frozenset[str] | None:
-    """Return every form of what follows the host; None if the encodings nest too deeply.
+    """Return every form of the part after the host; None if it is encoded too many times.
 
-    Servers decode a path before or after they remove its dot segments. Some remove parameters
-    (`;x`) and repeated slashes. They may ignore a query, and never receive a fragment.
+    Servers may decode a path before or after they remove its dot segments. Some servers remove
+    parameters (`;x`) and repeated slashes. Servers may ignore a query, and they never receive a
+    fragment.
     """
     decoded = tuple(map(_decoded, (path, query, fragment)))
     if None in decoded:
@@ -167,7 +170,7 @@ def _reading(scheme: str, after: str) -> Reading | None:
 
 
 def _bracketed(text: str) -> str:
-    """Return an IPv6 address, with or without brackets or a zone, in the form of a URL."""
+    """Return an IPv6 address, with or without brackets or a zone, in the form used in URLs."""
     try:
         address = ip_address(text.removeprefix("[").removesuffix("]"))
     except ValueError:
@@ -176,10 +179,10 @@ def _bracketed(text: str) -> str:
 
 
 def _other_hosts(bare: str) -> Iterator[str]:
-    """Yield texts that begin with the hosts that parsers of other standards find.
+    """Yield texts that begin with the hosts that parsers for other standards find.
 
-    In RFC 3986, a backslash is a part of the userinfo. If there are several `@`, some parsers end
-    the userinfo at the first.
+    In RFC 3986, a backslash is part of the userinfo. If there are several `@`, some parsers end the
+    userinfo at the first.
     """
     found = _AUTHORITY.match(bare)
     authority = "" if found is None else found[0]

@@ -1,9 +1,10 @@
 """Patterns for URLs and hosts.
 
-Patterns and URLs are compared in the normal form of `url_readings`. A pattern permits a URL only if
-all URL parsers agree on its meaning. A pattern restricts a URL if any reading of it matches, and it
-restricts every URL that cannot be parsed. This module does not resolve names. Only the code that
-opens a connection can check the address of a host, for example whether it is this machine.
+Patterns and URLs are compared in the normal form defined by `url_readings`. A pattern permits a URL
+only if all URL parsers agree on its meaning. A pattern restricts a URL if any reading of it
+matches, and it restricts every URL that cannot be parsed. This module does not resolve names. Only
+the code that opens a connection can check the address of a host, for example whether it is this
+machine.
 """
 
 import re
@@ -37,7 +38,7 @@ _DOMAIN: Final = re.compile(r"\[[0-9a-fA-F.]*:[0-9a-fA-F:.]*\]|[^/?#@\s\\:]+")
 # Servers remove these from a path after the rule was checked.
 _CLIMBS: Final = re.compile(r"\.\.|/\.(?:[/?#;]|$)|%(?:25)*(?:2e|2f|5c)", re.IGNORECASE)
 _MAGIC: Final = re.compile(r"[*?\[]")
-# A label that the URL standard parses as a number but that is not in decimal form.
+# A label that the URL standard parses as a number, but that is not in decimal form.
 _ODD_NUMBER: Final = re.compile(r"0x[0-9a-f]*|0[0-9]+", re.ASCII)
 _NUMERIC: Final = re.compile(r"[0-9]+(?:\.(?:[0-9]+|[0-9*?\[\]!-]+))+", re.ASCII)
 _V4: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3}", re.ASCII)
@@ -48,7 +49,8 @@ _DOTS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
 _HAS_SCHEME: Final = re.compile(
     r"[\x00-\x20]*(?:https?:|[a-z][a-z0-9+.-]*:[/\\]{2})", re.IGNORECASE | re.ASCII
 )
-# A URL within a command or a text: at least one character of a host, up to a quote or similar.
+# A URL within a command or a text: at least one character of a host, up to a quote or a similar
+# delimiter.
 _WITHIN: Final = re.compile(
     r"https?:[/\\]*[^\s\"'`<>(){}|,;/\\][^\s\"'`<>(){}|,;]*", re.IGNORECASE | re.ASCII
 )
@@ -56,7 +58,7 @@ _WITHIN: Final = re.compile(
 
 @attrs.frozen
 class _Host:
-    """The host of a pattern, to be compared with the names of a URL's host."""
+    """The host in a pattern, to be compared with the names of a URL's host."""
 
     narrow: Glob
     wide: tuple[Glob, ...]
@@ -74,7 +76,7 @@ class _Host:
             url = parsed(f"http://{text}/")
             names = None if url is None or not url.host else host_names(url.host)
             if url is None or names is None:
-                raise ConfigError(f"{text!r}: this is not the host of a valid URL")
+                raise ConfigError(f"{text!r} cannot be the host of a valid URL")
             narrow = escaped(url.host.removesuffix("."))
             return cls(glob(narrow), *_wide_globs(map(escaped, names)), False)
         host = folded(text.translate(_DOTS)).rstrip(".")
@@ -83,7 +85,7 @@ class _Host:
             odd = next((label for label in labels if _ODD_NUMBER.fullmatch(label)), "")
             if odd:
                 raise ConfigError(
-                    f"{text!r}: addresses are compared in decimal; write {odd!r} in decimal"
+                    f"{text!r}: addresses are compared in decimal, so write {odd!r} in decimal"
                 )
         narrow = ".".join(map(_ascii_label, labels))
         return cls(glob(narrow), *_wide_globs((host, narrow)), bool(_NUMERIC.fullmatch(host)))
@@ -99,7 +101,7 @@ class _Host:
 class DomainPattern:
     """A host, such as `example.com` or `*.example.com`.
 
-    `permits` matches the host itself; `restricts` also matches all hosts below it.
+    `permits` matches only the host itself; `restricts` also matches all of its subdomains.
     """
 
     _host: _Host
@@ -125,22 +127,23 @@ class DomainPattern:
         return agreed is not None and self._host.permits(agreed[1])
 
     def restricts(self, text: str, *, is_url: bool = True) -> bool:
-        """Return whether the text may be a URL of this host or a host below it.
+        """Return whether the text may be a URL with this host or with a subdomain of it.
 
         Args:
             text: The text of an argument. If a URL in it cannot be parsed, the result is True.
-            is_url: True if the argument is expected to be a URL. Another text may contain URLs.
+            is_url: True if the argument is expected to be a URL. If False, the text may contain
+                URLs.
         """
         return _restricts(text, is_url, lambda found: _any_match(self._wide, found.hosts))
 
 
 @attrs.frozen
 class UrlPattern:
-    """A URL in parts, such as `https://*.example.com/docs/*`.
+    """A pattern for a URL, such as `https://*.example.com/docs/*`.
 
-    A `*` in the host matches within the host; a `*` after the host matches anything. Without a
-    port, the pattern means the default port of the scheme. For `restricts`, a missing port or path
-    means all of them.
+    A `*` in the host matches within the host; a `*` after the host matches anything. If the pattern
+    has no port, `permits` requires the default port of the scheme. For `restricts`, a missing port
+    or path means any port or path.
     """
 
     _scheme: str
@@ -161,7 +164,7 @@ class UrlPattern:
         if found is None or int(port or 1) not in range(1, _HIGHEST_PORT + 1):
             raise ConfigError(
                 f"pattern {text!r}: expected https://host/path, where host and path may contain "
-                "'*'; or domain:host"
+                "'*', or domain:host"
             )
         rest = _slashed(found["rest"] or "")
         forms = {folded(rest)} | (rest_forms(rest) or frozenset[str]())
@@ -193,7 +196,8 @@ class UrlPattern:
 
         Args:
             text: The text of an argument. If a URL in it cannot be parsed, the result is True.
-            is_url: True if the argument is expected to be a URL. Another text may contain URLs.
+            is_url: True if the argument is expected to be a URL. If False, the text may contain
+                URLs.
         """
         return _restricts(text, is_url, self._is_met)
 
@@ -237,7 +241,7 @@ def _restricts(text: str, is_url: bool, meets: Callable[[Reading], bool]) -> boo
 
 
 def _candidates(text: str, is_url: bool) -> Iterator[tuple[str, bool]]:
-    """Yield texts that may be URLs, and True for each that is restricted if it cannot be parsed."""
+    """Yield texts that may be URLs, with True if an unparsable text is restricted."""
     starts_as_url = _HAS_SCHEME.match(text)
     yield text, is_url or starts_as_url is not None
     for found in _WITHIN.finditer(text):
@@ -260,7 +264,7 @@ def _agreed(url: str) -> tuple[str, str, str, str] | None:
 
 
 def _wide_globs(hosts: Iterable[str]) -> tuple[tuple[Glob, ...], tuple[Glob, ...]]:
-    """Return globs for these hosts, and globs for the hosts below them."""
+    """Return globs for these hosts, and globs for their subdomains."""
     names = tuple(dict.fromkeys(hosts))
     return tuple(map(wide_glob, names)), tuple(wide_glob(f"*.{name}") for name in names)
 

@@ -1,1 +1,1 @@
-"""JSON Schema of types and functions: generation, conversion of values, and validation."""
+"""JSON Schema for types and functions: generation, conversion of values, and validation."""

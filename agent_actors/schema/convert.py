@@ -1,10 +1,9 @@
-"""Conversion of JSON arguments to annotated types: strict, with the path of a validation error.
+"""Strict conversion of JSON arguments to annotated types; errors name the path of the value.
 
 No conversion is implicit: "3" is not an int, and 1 is not a bool. As in JSON Schema, an int is
-accepted as a float, and a float without a fraction as an int. In a union, a member of the value's
+accepted as a float, and a float without a fraction as an int. In a union, a member with the value's
 exact type is used first, then the first member that accepts the value. If no member accepts it, the
-error has the reasons of the members whose type the value could have had. Classes accept no unknown
-fields.
+error lists why the members of a similar type rejected the value. Classes accept no unknown fields.
 """
 
 import dataclasses
@@ -21,7 +20,8 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.schema.type_hints import Parameter, type_name
 
-# Enough to recognize a value, and short enough not to fill a model's context.
+# Maximum number of characters of a value in an error: enough to recognize the value, and too few to
+# fill a model's context.
 _SHOWN_CHARACTERS: Final = 80
 
 _JSON_NAMES: Final[Mapping[type, str]] = {
@@ -39,10 +39,10 @@ _JSON_NAMES: Final[Mapping[type, str]] = {
 def structure_arguments(
     parameters: Iterable[Parameter], arguments: JsonObject, *, tool: str
 ) -> dict[str, Any]:
-    """Return the arguments converted to the parameters' types, without absent ones.
+    """Convert the arguments to the parameters' types, omitting absent arguments.
 
     Raises:
-        ToolArgumentsError: A field is invalid, missing or unknown; names the field.
+        ToolArgumentsError: A field is invalid, missing or unknown. The message names the field.
     """
     unknown = dict(arguments)
     structured: dict[str, Any] = {}
@@ -60,16 +60,16 @@ def structure_arguments(
 
 
 def structure_value(value: JsonValue, hint: Any, *, tool: str, path: str = "") -> Any:
-    """Return a JSON value converted to the type of a hint.
+    """Convert a JSON value to the type of a hint.
 
     Args:
         value: The value. It is not changed; the result may share parts with it.
-        hint: The type, one that `hint_schema` supports.
+        hint: The type, which `hint_schema` must support.
         tool: The tool's name, for the error.
-        path: Path of the value; empty at the root.
+        path: The value's path; empty at the root.
 
     Raises:
-        ToolArgumentsError: A field is invalid; names the field.
+        ToolArgumentsError: A field is invalid. The message names the field.
     """
     try:
         return _CONVERTER.structure(value, hint)
@@ -85,7 +85,7 @@ def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
 
 
 def _fault(error: BaseException, path: str) -> tuple[str, str]:
-    """Return the path and the text of the first error; cattrs nests errors in groups with notes."""
+    """Return the path and text of the first error, which cattrs nests in groups with notes."""
     is_field = False
     while isinstance(error, cattrs.BaseValidationError):
         is_field = False
@@ -98,7 +98,7 @@ def _fault(error: BaseException, path: str) -> tuple[str, str]:
                 index = note.index  # a key, for an object
                 path += f"[{index}]" if isinstance(index, int) else f".{index}"
     if isinstance(error, KeyError):
-        # A `KeyError` without the note of a field comes from a user's validator.
+        # A `KeyError` without a note that names a field comes from a user's validator.
         return path, "required, but missing" if is_field else f"KeyError: {error}"
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
         return path, f"unknown fields: {', '.join(sorted(error.extra_fields))}"
@@ -106,7 +106,7 @@ def _fault(error: BaseException, path: str) -> tuple[str, str]:
 
 
 def describe_value(value: object) -> str:
-    """Return the JSON type of a value, followed by the value if it is short."""
+    """Return the JSON type of a value, followed by the value itself if it is short."""
     name = _JSON_NAMES.get(type(value), type(value).__name__)
     if isinstance(value, dict | list | tuple) or value is None:
         return name
@@ -115,7 +115,7 @@ def describe_value(value: object) -> str:
 
 
 class _OtherTypeError(TypeError):
-    """The value does not have the type at all, so its content was not validated."""
+    """The value does not have the type at all, so its content was not examined."""
 
 
 def _misfit(hint: Any, value: object) -> _OtherTypeError:
@@ -146,7 +146,7 @@ def _float(value: Any, hint: Any) -> float:
 
 
 def _or_enum(kind: type, hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a hook for this type only: a lookup by class also finds StrEnum and IntEnum."""
+    """Return a hook for exactly this type, because cattrs also uses it for StrEnum and IntEnum."""
     return lambda value, hint: hook(value, hint) if hint is kind else _enum(value, hint)
 
 
@@ -172,7 +172,7 @@ def _enum(value: Any, hint: Any) -> Any:
 def _not_listed(listed: Iterable[object], value: object) -> Exception:
     options = [getattr(option, "value", option) for option in listed]
     text = f"expected one of {', '.join(map(repr, options))}, got {describe_value(value)}"
-    # In a union, a value of another type says nothing about this list.
+    # In a union, the error should not mention this list if the value has another type.
     return ValueError(text) if type(value) in map(type, options) else _OtherTypeError(text)
 
 
@@ -245,7 +245,7 @@ def _set_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], An
         items = as_list(value, list)
         try:
             return collect(items)
-        except TypeError:  # the wording differs between interpreters
+        except TypeError:  # the interpreter's own message differs between versions
             raise TypeError("the items of a set must be hashable, but one is not") from None
 
     return hook
@@ -299,7 +299,7 @@ def _dict_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], A
 
 
 def _is(*kinds: Any) -> Callable[[Any], bool]:
-    """Return a predicate for these types but not subclasses: an IntEnum is not an int here."""
+    """Return a predicate for exactly these types: an IntEnum does not count as an int."""
     return lambda hint: (get_origin(hint) or hint) in kinds
 
 
@@ -309,8 +309,8 @@ def _is_class(hint: Any) -> bool:
 
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True, use_alias=True, detailed_validation=True)
-    # Registered by class, as cattrs' own hooks for these types are: classes take precedence over
-    # predicates.
+    # Registered by class, like cattrs' own hooks for these types, because hooks registered by class
+    # take precedence over predicates.
     converter.register_structure_hook(str, _or_enum(str, _exactly(str)))
     converter.register_structure_hook(int, _or_enum(int, _int))
     converter.register_structure_hook(float, _or_enum(float, _float))

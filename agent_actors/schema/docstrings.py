@@ -1,4 +1,4 @@
-"""Parsing of Google-style docstrings for the descriptions of tools.
+"""Parses Google-style docstrings, from which the descriptions of tools are taken.
 
 The description is the docstring without its sections. `Args:` and `Attributes:` contain the
 descriptions of parameters and fields.
@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
-# The section headings of the Google style guide and of common parsers. A heading is one of these
-# words alone on an unindented line, followed by a colon.
+# The section headings that the Google style guide and common parsers know. A heading is one of
+# these words alone on an unindented line, followed by a colon.
 _SECTIONS: Final = frozenset(
     {
         "args",
@@ -52,8 +52,9 @@ class Docstring:
     """The parts of a docstring.
 
     Attributes:
-        description: The text without the sections; the lines of each paragraph are joined.
-        parameters: Descriptions by the names of parameters or fields.
+        description: The text before and between the sections; the lines of each paragraph are
+            joined.
+        parameters: The descriptions of parameters or fields, by name.
     """
 
     description: str
@@ -61,7 +62,7 @@ class Docstring:
 
 
 def parse_docstring(text: str | None) -> Docstring:
-    """Return the parts of a docstring; None or empty text has no parts."""
+    """Return the parts of a docstring; both are empty if the docstring is None or empty."""
     description: list[str] = []
     entries: list[str] = []
     current: list[str] | None = description
@@ -83,7 +84,7 @@ def _heading(line: str) -> str:
 
 
 def _paragraphs(lines: Sequence[str]) -> str:
-    """Join the lines of each paragraph; lists and indented text keep their lines."""
+    """Join the lines of each paragraph; lists and indented text keep their line breaks."""
     paragraphs = re.split(r"\n\s*\n", "\n".join(lines).strip())
     return "\n\n".join(_joined(paragraph) for paragraph in paragraphs)
 
@@ -96,7 +97,7 @@ def _joined(paragraph: str) -> str:
 
 
 def _entries(lines: Sequence[str]) -> Mapping[str, str]:
-    """Return entries by name; lines indented more than the section's entries continue an entry."""
+    """Return entries by name; lines that are indented more deeply continue an entry."""
     described: dict[str, str] = {}
     filled = [line for line in lines if line.strip()]
     indent = min((_indent(line) for line in filled), default=0)

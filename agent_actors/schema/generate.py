@@ -1,10 +1,10 @@
-"""Generation of JSON Schema from the type hints of a function's parameters.
+"""Generates JSON Schema from the type hints of a function's parameters.
 
-Only the hints in `SUPPORTED` are accepted; any other hint raises an error when the tool is made.
-Objects are closed (`additionalProperties: false`), including the arguments: a model that misspells
-an optional parameter gets an error instead of having the value ignored. Schemas of classes are
-inlined, because endpoints treat `$ref` differently. Only a class that contains itself goes to
-`$defs`.
+Only the hints in `SUPPORTED` are accepted; any other hint raises an error when the tool is created.
+Objects, including the arguments, are closed (`additionalProperties: false`): if a model misspells
+an optional parameter, it gets an error, and the value is not silently ignored. Schemas of classes
+are inlined, because endpoints differ in how they treat `$ref`. Only classes that contain themselves
+go into `$defs`.
 """
 
 import types
@@ -56,11 +56,11 @@ _SIMPLE: Final[Mapping[Any, JsonObject]] = {
 
 
 def parameters_schema(parameters: Iterable[Parameter]) -> JsonObject:
-    """Return the schema of the object that contains values for these parameters.
+    """Return the schema of an object with values for these parameters.
 
     Raises:
-        SchemaError: The hint of a parameter is not supported; names the parameter and the supported
-            hints.
+        SchemaError: The hint of a parameter is not supported. The message names the parameter and
+            the supported hints.
     """
     builder = _Builder()
     schema = builder.fields(parameters)
@@ -68,7 +68,7 @@ def parameters_schema(parameters: Iterable[Parameter]) -> JsonObject:
 
 
 def hint_schema(hint: Any, *, name: str) -> JsonObject:
-    """Return the schema of one hint; `name` is for the error message.
+    """Return the schema for one hint; `name` is used in error messages.
 
     Raises:
         SchemaError: The hint is not supported.
@@ -80,7 +80,7 @@ def hint_schema(hint: Any, *, name: str) -> JsonObject:
 
 @attrs.define(eq=False)
 class _Builder:
-    """A schema that is being built.
+    """Builds a schema.
 
     Attributes:
         definitions: The schemas of classes that contain themselves, by name.
@@ -140,7 +140,7 @@ class _Builder:
         if origin is dict:
             if unwrapped(arguments[0]) is not str:
                 raise SchemaError(
-                    f"parameter {where!r}: JSON allows only str keys; got {type_name(hint)}"
+                    f"parameter {where!r}: the keys of a dict must be str; got {type_name(hint)}"
                 )
             return {"type": "object", "additionalProperties": self.schema(arguments[1], where)}
         if origin in (list, set, frozenset):
@@ -187,7 +187,7 @@ class _Builder:
 
 
 def _default(default: object) -> JsonObject:
-    """Return the default for the schema; empty if it is not JSON (only Python uses it then)."""
+    """Return the default for the schema; empty if it is not JSON, so that only Python uses it."""
     try:
         return {"default": to_json(default)}
     except TypeError:

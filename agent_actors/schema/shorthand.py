@@ -1,11 +1,11 @@
 """The short form of a tool's parameters.
 
 Example: `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int, "required":
-False}}`. A parameter is a type hint, or a schema whose `type` may be a hint. A parameter is
-required unless it has a `default`, `"required": False` or `"optional": True`. `"required": True`
-takes precedence over a default. The markers `required` and `optional` are not sent. The object
-accepts additional keys, unlike that of a typed function: the handler receives the complete dict. A
-full JSON Schema is used unchanged.
+False}}`. A parameter is described by a type hint, or by a schema whose `type` may be a hint. It is
+required unless it has a `default`, `"required": False` or `"optional": True`; `"required": True`
+takes precedence over a default. The markers `required` and `optional` are not sent. Unlike for a
+typed function, the object may have additional keys, because the handler receives the complete dict.
+A full JSON Schema is used unchanged.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _MARKERS: Final = ("required", "optional")
 
 
 def object_schema(schema: Mapping[str, object]) -> JsonObject:
-    """Return the JSON Schema of a short or full form; the schema shares nothing with it.
+    """Return the JSON Schema for a short or full form; the result shares nothing with the argument.
 
     Raises:
-        SchemaError: A parameter is neither a type nor a schema; names the parameter.
+        SchemaError: A parameter is neither a type nor a schema. The message names the parameter.
     """
     try:
         return to_json_object(schema if is_full_schema(schema) else _from_short(schema))
@@ -32,7 +32,7 @@ def object_schema(schema: Mapping[str, object]) -> JsonObject:
 
 
 def is_full_schema(schema: Mapping[str, object]) -> bool:
-    """Return whether this is a full JSON Schema: its `type` is text, which no parameter can be."""
+    """Return whether this is a full JSON Schema, whose `type` is text, not a parameter."""
     return isinstance(schema.get("type"), str)
 
 
@@ -60,7 +60,7 @@ def _parameter_schema(name: str, parameter: dict[str, object]) -> dict[str, obje
 
 
 def _marker(key: str, value: object) -> bool:
-    """Return whether this is a marker; the `required` of a nested object is a list of names."""
+    """Return whether this is a marker; a nested object's `required` is a list of names instead."""
     return key in _MARKERS and isinstance(value, bool)
 
 

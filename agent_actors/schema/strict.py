@@ -1,15 +1,15 @@
 """The form of a JSON Schema that strict endpoints accept.
 
 OpenAI's strict mode, and modes modelled on it, guarantee that every response matches the schema.
-They accept only a part of JSON Schema. Every object must list its properties, require all of them
+They accept only a subset of JSON Schema. Every object must list its properties, require all of them
 and allow no others. Only the keywords in `_KEPT` are allowed. The strict form is narrower than the
 schema, never wider, so every value that matches it also matches the schema. A property with a
 default becomes required, and its description states the default. An object without
 `additionalProperties` allows none.
 
-Some schemas cannot be narrowed without changing their meaning and have no strict form: a property
-that may be absent and has no default, an object with arbitrary keys, a schema that accepts any
-value, and all other keywords.
+Some schemas cannot be narrowed without changing their meaning, and therefore have no strict form:
+schemas with a property that may be absent and has no default, with an object with arbitrary keys,
+with a subschema that accepts any value, or with any other keyword.
 
 Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
 """
@@ -45,7 +45,7 @@ _DROPPED: Final = frozenset({"default", "examples", "$schema", "$comment"})
 
 _SHAPES: Final = frozenset({"properties", "required", "additionalProperties"})
 
-# A schema without any of these accepts any value, which strict endpoints refuse.
+# A schema without any of these accepts any value, and strict endpoints reject such schemas.
 _SAYS_WHAT: Final = ("type", "enum", "const", "anyOf")
 
 
@@ -54,11 +54,11 @@ class _NoStrictForm(Exception):
 
 
 def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
-    """Return the strict form of a schema, sharing nothing mutable with it; None if there is none.
+    """Return a schema's strict form, which shares nothing mutable with it; None if there is none.
 
     Args:
-        schema: The JSON Schema of an object. A schema of more than `MAX_DEPTH` levels has no strict
-            form.
+        schema: The JSON Schema of an object. A schema with more than `MAX_DEPTH` levels has no
+            strict form.
     """
     root = dict(schema)
     if is_deeper(root, MAX_DEPTH):
@@ -70,9 +70,11 @@ def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
 
 
 def _strict(schema: JsonValue) -> JsonObject:
-    if not isinstance(schema, dict):  # `true` accepts every value, `false` none
+    if not isinstance(schema, dict):  # `true` accepts every value; `false` accepts none
         raise _NoStrictForm
-    if "$ref" in schema:  # no other keyword is allowed here, except the definitions at the root
+    if (
+        "$ref" in schema
+    ):  # no other keyword is allowed next to it, except the definitions at the root
         return {"$ref": schema["$ref"], **_definitions(schema)}
     strict: JsonObject = {}
     for keyword, value in schema.items():
@@ -100,7 +102,7 @@ def _may_be_object(schema: Mapping[str, JsonValue]) -> bool:
 
 
 def _closed(schema: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the object with all properties required and no others allowed."""
+    """Return the object schema with all properties required and no others allowed."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or schema.get("additionalProperties", False) is not False:
         raise _NoStrictForm

@@ -1,4 +1,4 @@
-"""Parameters of functions and fields of classes, with resolved type hints.
+"""The parameters of functions and the fields of classes, with resolved type hints.
 
 Classes are attrs classes, dataclasses and TypedDicts. A tool's schema and the conversion of its
 arguments both use this module, so that they agree on the parameters.
@@ -28,11 +28,11 @@ from agent_actors.schema.docstrings import Docstring, parse_docstring
 
 REQUIRED: Final = inspect.Parameter.empty
 
-# The default of an optional field whose default has no value to show: a factory's default, or a key
-# of a TypedDict.
+# The default of an optional field that has no default value to show, such as a field with a factory
+# or a key of a TypedDict.
 _UNTOLD: Final = object()
 
-# Type checkers see `attrs.Factory` as a function.
+# Type checkers treat `attrs.Factory` as a function.
 _FACTORY: Final = type(cast(object, attrs.Factory(list[object])))
 
 
@@ -43,8 +43,8 @@ class Parameter:
     Attributes:
         name: The name, the same in JSON and in Python.
         hint: The type, resolved.
-        default: The default; `REQUIRED` if there is none.
-        description: The description in the docstring; empty if there is none.
+        default: The default value; `REQUIRED` if there is none.
+        description: The description from the docstring; empty if there is none.
     """
 
     name: str
@@ -102,7 +102,7 @@ def _hint(name: str, hints: Mapping[str, Any], parameter: inspect.Parameter) -> 
 
 
 def type_name(hint: Any) -> str:
-    """Return a hint as text, for messages."""
+    """Return a hint as text, for error messages."""
     if hint is None or hint is type(None):
         return "None"
     if isinstance(hint, type) and not get_args(hint):
@@ -124,7 +124,7 @@ def unwrapped(hint: Any) -> Any:
 
 
 def class_fields(cls: Any) -> tuple[Parameter, ...] | None:
-    """Return the fields of the constructor, by their JSON names; None for an unsupported class.
+    """Return the constructor's fields with their JSON names; None if the class is not supported.
 
     Raises:
         SchemaError: A name in a hint does not exist at run time.
@@ -137,9 +137,10 @@ def class_fields(cls: Any) -> tuple[Parameter, ...] | None:
 
 
 def class_docstring(cls: type) -> Docstring:
-    """Return the class's own docstring; the signature that dataclasses generate is ignored."""
+    """Return the class's own docstring, ignoring the signature that dataclasses generate."""
     text = vars(cls).get("__doc__")
-    # From Python 3.15 on, the attribute is an object that generates the signature when it is read.
+    # From Python 3.15 on, the generated docstring is an object that creates the signature when it
+    # is read.
     written = not isinstance(text, str) or text.startswith(f"{cls.__name__}(")
     return parse_docstring(None if written else text)
 
@@ -179,7 +180,7 @@ def _typeddict_fields(cls: Any) -> tuple[Parameter, ...]:
 
 
 def _key_required(cls: Any, name: str, hint: Any) -> bool:
-    """Return whether a key is required; `__required_keys__` misses a `Required` in a string."""
+    """Return whether a key is required. `__required_keys__` misses `Required` in a string hint."""
     if get_origin(hint) in (Required, NotRequired):
         return get_origin(hint) is Required
     return name in cls.__required_keys__

@@ -1,9 +1,9 @@
-"""Validation of arguments against a tool's schema, by jsonschema-rs.
+"""Validates arguments against a tool's schema, using jsonschema-rs.
 
 Schemas may come from untrusted sources. Nothing is ever fetched (the library would follow a remote
-`$ref` over HTTP), and the size of checked values and of error messages is limited. Only the first
-error is determined: listing all errors takes the library seconds for a large array of invalid
-items.
+`$ref` over HTTP), and the sizes of validated values and of error messages are limited. Only the
+first error is determined, because listing all errors in a large array of invalid items takes the
+library seconds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,8 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError, ToolArgumentsError
 from agent_actors.schema.convert import describe_value
 
-# A model needs the field and the rule; repeating more of its own text would fill its context.
+# Maximum length of an error. A model needs the field and the rule; repeating more of its own text
+# would fill its context.
 _MAX_MESSAGE_CHARACTERS: Final = 500
 _MAX_FIELD_CHARACTERS: Final = 120
 
@@ -26,7 +27,7 @@ def compile_schema(schema: Mapping[str, JsonValue], *, tool: str) -> Check:
     """Return a function that raises `ToolArgumentsError` for arguments that violate the schema.
 
     Raises:
-        SchemaError: The schema is not that of an object, is not valid JSON Schema, or has an
+        SchemaError: The schema does not describe an object, is not valid JSON Schema, or has an
             external reference.
     """
     if schema.get("type") != "object":
@@ -48,14 +49,18 @@ def compile_schema(schema: Mapping[str, JsonValue], *, tool: str) -> Check:
             validator.validate(arguments)
         except jsonschema_rs.ValidationError as error:
             raise _arguments_error(error, tool, names) from None
-        except ValueError as error:  # too deep, or not JSON: for example, surrogates in keys
-            raise ToolArgumentsError(f"not valid JSON: {_cut(str(error))}", tool=tool) from None
+        except (
+            ValueError
+        ) as error:  # nested too deeply, or not JSON (for example, surrogates in keys)
+            raise ToolArgumentsError(
+                f"the arguments are not valid JSON: {_cut(str(error))}", tool=tool
+            ) from None
 
     return check
 
 
 def _refuse(uri: str) -> NoReturn:
-    raise LookupError(f"{uri} is outside of the schema; nothing is fetched")
+    raise LookupError(f"{uri} is outside the schema; nothing is fetched")
 
 
 def _schema_error(error: jsonschema_rs.ValidationError, tool: str) -> SchemaError:
@@ -80,7 +85,7 @@ def _arguments_error(
 
 
 def _described(error: jsonschema_rs.ValidationError, names: Sequence[str] = ()) -> tuple[str, str]:
-    """Return the field of an error and the problem, worded without JSON Schema terms."""
+    """Return an error's field and a description of the problem without JSON Schema terms."""
     alternatives = _alternatives(error)
     if len(alternatives) == 1:
         return _described(alternatives[0], names)
@@ -103,12 +108,12 @@ def _described(error: jsonschema_rs.ValidationError, names: Sequence[str] = ()) 
             f"field {where}: {fault}" if where else fault
             for where, fault in map(_described, alternatives)
         ]
-        return field, f"matches no alternative: {'; '.join(dict.fromkeys(reasons))}"
+        return field, f"the value matches no alternative: {'; '.join(dict.fromkeys(reasons))}"
     return field, error.message
 
 
 def _alternatives(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.ValidationError]:
-    """Return the first error of each alternative of a union whose type the value has."""
+    """Return the first error for each alternative of a union whose type matches the value."""
     kinds = jsonschema_rs.ValidationErrorKind
     match error.kind:
         case kinds.AnyOf(context=branches) | kinds.OneOfNotValid(context=branches):
@@ -121,7 +126,7 @@ def _alternatives(error: jsonschema_rs.ValidationError) -> list[jsonschema_rs.Va
 def _is_other_type(
     error: jsonschema_rs.ValidationError, union: jsonschema_rs.ValidationError
 ) -> bool:
-    """Return whether an alternative failed because the value does not have its type at all."""
+    """Return whether an alternative failed because the value has an entirely different type."""
     if error.instance_path != union.instance_path:
         return False
     kind = type(error.instance)

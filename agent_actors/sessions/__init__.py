@@ -1,4 +1,4 @@
-"""The state of a session as the fold of its records. Pure: independent of stores and runs."""
+"""The state of a session, computed from its records. Pure: independent of stores and runs."""
 
 from agent_actors.sessions.state import REPORTED_UNREADABLE as REPORTED_UNREADABLE
 from agent_actors.sessions.state import UNFINISHED as UNFINISHED

@@ -1,10 +1,10 @@
 """Alignment of the lines of a damaged log with record numbers.
 
-Pure. An undamaged log holds one line per record, numbered from 1. Damage on a disk can make lines
-unreadable, join several lines (for example, by a page of zeros over the line breaks), split a line,
-or repeat lines. Readable lines contain their own `seq`. The longest run of lines with rising
-numbers is trusted. The lines between two trusted lines fill the numbers between them. If numbers
-are left without any line, their records are lost.
+Pure. An undamaged log has one line per record, numbered from 1. Disk damage can make lines
+unreadable, join several lines (for example, if a page of zeros overwrites the line breaks), split a
+line, or repeat lines. Each readable line contains its own `seq`. The longest sequence of lines with
+rising numbers is trusted. The lines between two trusted lines are assigned to the numbers between
+them. If no lines are left for some numbers, the records with these numbers are lost.
 """
 
 from bisect import bisect_left
@@ -18,9 +18,9 @@ from agent_actors.codec.events import encode_event, read_event
 from agent_actors.domain.events import AnyEvent, UnreadableEvent
 from agent_actors.domain.session import Damage
 
-# The minimum size of a record in bytes. A line with a number beyond the capacity of the log is
-# damaged, unless a neighboring line agrees with it. `_MOST_LOST` bounds the number in that case: no
-# accident loses more records at once.
+# The minimum size of a record in bytes. A line whose number is too high for the size of the log is
+# damaged, unless a neighboring line confirms the number. In that case, `_MOST_LOST` limits the
+# number, because no accident loses more records at once.
 _SMALLEST_RECORD: Final = 20
 _MOST_LOST: Final = 1_000_000
 
@@ -38,8 +38,8 @@ class Alignment:
 
     Attributes:
         lines: The lines of the records, in order. A damaged line is replaced by the JSON of an
-            `UnreadableEvent` that keeps its bytes; a lost record by one without bytes.
-        damage: The problems, in the order of the log.
+            `UnreadableEvent` that keeps the line's bytes, and a lost record by one without bytes.
+        damage: The problems, in log order.
         dropped: The number of lines without a record: repeated lines, and lines between two
             records with consecutive numbers.
     """
@@ -64,14 +64,14 @@ class _Line:
     def seq(self) -> int:
         """The number in a readable line; 0 if it has none."""
         if isinstance(self.event, UnreadableEvent) and self.event.raw == self.data:
-            return 0  # damaged, unlike the stored placeholder of a damaged line, which has a number
+            return 0  # a damaged line; the stored placeholder for a damaged line has a number
         return self.event.seq or 0
 
 
 def is_aligned(lines: Sequence[bytes], first_seq: int) -> bool:
     """Return whether each line is JSON with the expected number.
 
-    Fast: decodes only the numbers.
+    This is fast, because only the numbers are decoded.
     """
     try:
         return all(_NUMBERED(line).seq == seq for seq, line in enumerate(lines, first_seq))
@@ -94,7 +94,7 @@ def aligned(
         lines: The lines as they are stored, in order, without line breaks.
         first_seq: The `seq` that the first record should have.
         last_seq: The `seq` that the last record should have; None if unknown.
-        offsets: True if the lines are from a file, in which one byte follows each line.
+        offsets: True if the lines come from a file, in which one byte follows each line.
     """
     found = _kept(list(_read(session_id, lines, first_seq)), first_seq, last_seq)
     made = _Aligner(session_id, offsets=offsets, next_seq=first_seq)
@@ -122,7 +122,7 @@ def _read(session_id: str, lines: Iterable[bytes], first_seq: int) -> Iterator[_
 
 
 def _around_zeros(session_id: str, line: bytes, offset: int, position: int) -> Iterator[_Line]:
-    """Split a line that zeros were written into: a record after the zeros stays readable."""
+    """Split a line that contains zeros, so that a record after the zeros stays readable."""
     tail = line[line.rindex(b"\0") + 1 :]
     event = read_event(tail, session_id, position)
     readable = bool(tail) and not isinstance(event, UnreadableEvent)
@@ -134,10 +134,10 @@ def _around_zeros(session_id: str, line: bytes, offset: int, position: int) -> I
 
 
 def _kept(lines: list[_Line], first_seq: int, last_seq: int | None) -> list[tuple[_Line, bool]]:
-    """Return each line with True if it is in the longest run of rising numbers."""
-    ends: list[int] = []  # the lowest number that ends a run of each length
+    """Return each line, with True if it is part of the longest sequence of rising numbers."""
+    ends: list[int] = []  # for each length, the lowest number that ends a sequence
     at: list[int] = []  # the line with that number
-    before: list[int] = []  # for each line, the previous line of its run
+    before: list[int] = []  # for each line, the previous line in its sequence
     for index, line in enumerate(lines):
         length = -1
         if first_seq <= line.seq <= _most(lines, index, first_seq, last_seq):
@@ -165,9 +165,10 @@ def _most(lines: list[_Line], index: int, first_seq: int, last_seq: int | None) 
 
 
 def _is_better(lines: list[_Line], index: int, other: int, first_seq: int) -> bool:
-    """Return whether a line should replace an earlier candidate for the same run length.
+    """Return whether a line should replace an earlier candidate for the same sequence length.
 
-    Of two lines with the same number, the first is kept unless the neighboring lines contradict.
+    Of two lines with the same number, the first is kept unless the neighboring lines suggest the
+    second.
     """
     if lines[index].seq != lines[other].seq or _is_supported(lines, other):
         return False
@@ -193,13 +194,13 @@ class _Aligner:
     _last: bytes = b""
 
     def keep(self, line: _Line) -> None:
-        """Add a line whose number is the next one."""
+        """Add a line that has the next number."""
         self.lines.append(line.data)
         self._last = line.data
         self.next_seq += 1
 
     def fill(self, lines: list[_Line], up_to: int | None) -> None:
-        """Assign lines to the numbers below `up_to`; None for one number per line."""
+        """Assign lines to the numbers below `up_to`; if None, assign one number to each line."""
         lines = [line for line in lines if not self._is_repeated(line)]
         places = len(lines) if up_to is None else up_to - self.next_seq
         if not places:

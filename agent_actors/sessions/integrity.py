@@ -1,9 +1,9 @@
-"""Validation of the records of a session.
+"""Validation of a session's records.
 
-Pure. The input is the log with one line per record. Problems are reported and not repaired. A call
-without a result, which a crash can leave, is not a problem: the fold closes the call, and the next
-run records the closing result. An `UnreadableEvent` in place of a damaged record is not a problem
-either.
+Pure. The input is the log, with one line per record. Problems are reported but not repaired. A tool
+call without a result, which a crash can cause, is not a problem: `SessionState` closes the call,
+and the next run records the closing result. An `UnreadableEvent` in place of a damaged record is
+not a problem either.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,14 +15,14 @@ from agent_actors.sessions.state import SessionState
 
 
 def faults_of(session_id: str, lines: Sequence[bytes]) -> Iterator[tuple[int, str]]:
-    """Yield the validation errors of a session's records; none if the records are valid.
+    """Yield the validation errors in a session's records; none if the records are valid.
 
     Args:
         session_id: The session.
-        lines: All of its records in order, one line of JSON each.
+        lines: All of the session's records in order, each as one line of JSON.
 
     Yields:
-        The `seq` of a record, or 0 for the conversation, and a description of the problem.
+        The `seq` of the record, or 0 if the problem concerns the conversation; and a description.
     """
     state = SessionState()
     for seq, line in enumerate(lines, 1):
@@ -38,7 +38,7 @@ def faults_of(session_id: str, lines: Sequence[bytes]) -> Iterator[tuple[int, st
         try:
             message.validate(index=index)
         except MessageError as error:
-            yield 0, f"the conversation: {error}"
+            yield 0, f"the conversation is invalid: {error}"
 
 
 def _faults_of_record(session_id: str, seq: int, record: AnyEvent, last_ts: float) -> Iterator[str]:
@@ -51,4 +51,4 @@ def _faults_of_record(session_id: str, seq: int, record: AnyEvent, last_ts: floa
     if record.session_id != session_id:
         yield f"record {seq} belongs to session {record.session_id!r:.80}"
     if isinstance(record, Event) and not record.recorded:
-        yield f"record {seq} ({record.type}) is a live event and must not be recorded"
+        yield f"record {seq} ({record.type}) is only streamed and must not be recorded"

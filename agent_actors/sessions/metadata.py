@@ -1,6 +1,6 @@
-"""The metadata that a run records for its session, so that listings can describe the session. Pure.
+"""The metadata that a run records, so that listings can describe its session. Pure.
 
-Callers may add keys of their own. API keys of an endpoint are never part of the metadata.
+Callers may add their own keys. An endpoint's API key is never part of the metadata.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,18 @@ def run_metadata(
 
     Args:
         cwd: The working directory of the run.
-        provider_name: The profile of the endpoint, or the class of the provider.
+        provider_name: The name of the endpoint's profile, or of the provider's class.
         model: The name of the model.
-        allowed_tools: The names of the tools that the model is offered: those that the permission
-            policy and the whitelist leave, and those that hooks registered.
+        allowed_tools: The names of the tools offered to the model: those that the permission policy
+            and the whitelist allow, and those that hooks registered.
         agent_name: The name of the agent; None if the agent has no name.
-        parent: For a nested run, the session and the tool call that started the run; None for any
-            other run.
+        parent: For a nested run, the session and the tool call that started it; otherwise None.
     """
     noted: dict[str, JsonValue] = {
         "cwd": cwd,
         "provider_name": provider_name,
         "model": model,
-        # Settings come from the caller's code only, never from a file.
+        # Settings come only from the caller's code, never from a file.
         "setting_sources": [],
         "allowed_tools": list[JsonValue](allowed_tools),
         "agent_name": agent_name,

@@ -1,7 +1,7 @@
-"""The records that precede those of a run, and records that callers, tools and hooks make. Pure.
+"""The records that precede a run, and records from callers, tools and hooks. Pure.
 
-Calls that an earlier run left open are closed, since a new user message follows them. If a caller
-replaces the conversation, a `session.rewind` to the beginning precedes the new conversation.
+Tool calls that an earlier run left open are closed, because a new user message will follow them. If
+a caller replaces the conversation, a `session.rewind` to the beginning precedes the new one.
 """
 
 from collections.abc import Iterator
@@ -38,22 +38,23 @@ from agent_actors.sessions import REPORTED_UNREADABLE, UNFINISHED, SessionState
 if TYPE_CHECKING:
     from agent_actors.domain.model import FinishReason
 
-NO_RESULT: Final = "no result was given for this call before the conversation went on"
+NO_RESULT: Final = "no result was given for this call before the conversation continued"
 
-# The types of events that callers, tools and hooks may record; a run records the others.
+# The types of events that callers, tools and hooks may record. Only runs record the others.
 RECORDABLE: Final = (TodosChanged, FileChanged, SkillActivated, Notification)
 
 _NOWHERE: Final = EventScope("", "", "")
 
 
 def validated(builder: EventBuilder) -> EventBuilder:
-    """Return a builder of the event as it will be decoded, independent of the caller's objects.
+    """Return a builder for the event as it will be decoded, independent of the caller's objects.
 
-    Untyped code may pass any value in an event. An event that cannot be decoded would make its
-    session unreadable, so it is refused before it is recorded.
+    Untyped code may put any value into an event. Because an event that cannot be decoded would make
+    its session unreadable, it is rejected before it is recorded.
 
     Raises:
-        InvalidEventError: The event could not be decoded; names the field and the reason.
+        InvalidEventError: The event could not be decoded. The message names the field and the
+            reason.
     """
     try:
         event = builder(_NOWHERE, "", 0.0, seq=None)
@@ -63,23 +64,25 @@ def validated(builder: EventBuilder) -> EventBuilder:
             f"text=...); got {builder!r:.80}, and {error}"
         ) from error
     if not isinstance(cast(object, event), Event):
-        raise InvalidEventError(f"expected a draft that makes an event; it made {event!r:.80}")
+        raise InvalidEventError(
+            f"expected a function that returns an event; it returned {event!r:.80}"
+        )
     cls, fields = checked_fields(event)
     return partial(cls, **fields)
 
 
 def recordable(builder: EventBuilder) -> EventBuilder:
-    """Return a validated builder of an event that a caller, a tool or a hook may record.
+    """Return a validated builder for an event that a caller, a tool or a hook may record.
 
     Raises:
-        ConfigError: Events of this type are recorded by runs only.
+        ConfigError: Only runs may record events of this type.
         InvalidEventError: See `validated`.
     """
     checked = validated(builder)
     event = checked(_NOWHERE, "", 0.0, seq=None)
     if not isinstance(event, RECORDABLE):
         raise ConfigError(
-            "a caller may record todos, files, skills and notifications; got "
+            "only todos, files, skills and notifications may be recorded; got "
             f"{type(event).__name__}"
         )
     return checked
@@ -88,14 +91,14 @@ def recordable(builder: EventBuilder) -> EventBuilder:
 def records_before_run(
     state: SessionState, replacement: Messages | None, *, from_client: bool, resumes: bool
 ) -> list[EventBuilder]:
-    """Return the records that precede those of a run.
+    """Return the records to write before the records of a run.
 
     Calls that have no result, for example after a crash, are closed. The calls of a suspended
     session stay open.
 
     Args:
         state: The state of the session.
-        replacement: A conversation that replaces the session's history; None: the history stays.
+        replacement: A conversation that replaces the session's history; None to keep the history.
         from_client: True if `Client` or `query()` started the run.
         resumes: True if the run resumes a suspended session.
 
@@ -111,12 +114,12 @@ def records_before_run(
 def opening(
     state: SessionState, replaces: Messages | None, why: str = NO_RESULT
 ) -> list[EventBuilder]:
-    """Return the records that replace the history, if necessary, and close open calls.
+    """Return the records that replace the history, if requested, and close open calls.
 
     Args:
         state: The state of the session.
-        replaces: A conversation that replaces the session's history; None: the history stays.
-        why: The content of the synthetic results of open calls, which the model receives.
+        replaces: A conversation that replaces the session's history; None to keep the history.
+        why: The content of the synthetic results for open calls, which the model receives.
 
     Raises:
         MessageError: `replaces` contains a message that a session cannot hold; see `as_records`.
@@ -141,14 +144,14 @@ def report_of(state: SessionState) -> list[EventBuilder]:
     return [
         partial(
             Notification,
-            text=f"the session goes on without what cannot be read ({which}): {reasons[seqs[0]]}",
+            text=f"the session continues without unreadable records ({which}): {reasons[seqs[0]]}",
             data={REPORTED_UNREADABLE: seqs},
         )
     ]
 
 
 def replacing(state: SessionState, messages: Messages) -> list[EventBuilder]:
-    """Return the records that replace the conversation of a session with these messages.
+    """Return the records that replace a session's conversation with these messages.
 
     Raises:
         MessageError: The messages contain a system message or an empty user message.
@@ -189,8 +192,8 @@ def as_records(messages: Messages) -> Iterator[EventBuilder]:
                 yield from (_result(b) for b in message.blocks if isinstance(b, ToolResultBlock))
             case _:
                 raise MessageError(
-                    f"message {index}: a {message.role} message is allowed at the head only; a "
-                    "session keeps none, it is sent from the agent's options",
+                    f"message {index}: a {message.role} message is allowed only at the "
+                    "beginning; a session does not store it, because it is in the agent's options",
                     index=index,
                 )
 
@@ -211,7 +214,7 @@ def _result(block: ToolResultBlock) -> EventBuilder:
 
 
 def closing(call: ToolUseBlock, why: str) -> EventBuilder:
-    """Return the record of a synthetic error result for an open call."""
+    """Return the record with a synthetic error result for an open call."""
     return partial(
         ToolResult,
         tool_use_id=call.id,

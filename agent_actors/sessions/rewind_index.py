@@ -1,8 +1,8 @@
-"""The steps of a conversation by record, so that a session can be rewound to any record.
+"""An index of the steps of a conversation, so that a session can be rewound to any record.
 
-A trail stores the steps with the `seq` of their records, and which steps are active. A rewind
-deletes nothing: inactive steps stay in the trail, because a later record may rewind to a point
-before an earlier rewind. The trail does not interpret its steps.
+The index stores each step with the `seq` of its record, and knows which steps are active. A rewind
+deletes nothing: inactive steps stay in the index, because a later record may rewind to a point
+before an earlier rewind. The index does not interpret the steps.
 """
 
 from bisect import bisect_right
@@ -18,13 +18,12 @@ class RewindIndex(Generic[T]):
     """The steps of a session.
 
     The steps that are active after a record form a chain that ends at this record. Each step
-    follows
-    the previous step, except a rewind, which follows the last step that it kept.
+    follows the previous step, except a rewind, which follows the last step that it kept.
     """
 
     _at: list[int] = attrs.field(factory=list[int], init=False)
     _steps: list[T | None] = attrs.field(factory=list["T | None"], init=False)
-    # The predecessor of each rewind step. Empty in a session without rewinds.
+    # The predecessor of each rewind step; empty in a session without rewinds.
     _back: dict[int, int] = attrs.field(factory=dict[int, int], init=False)
 
     def add(self, seq: int, step: T) -> None:
@@ -33,12 +32,12 @@ class RewindIndex(Generic[T]):
         self._steps.append(step)
 
     def go_back(self, seq: int, to_seq: int) -> list[T]:
-        """Make the steps active that were active right after record `to_seq`.
+        """Reactivate the steps that were active right after record `to_seq`.
 
         Args:
-            seq: The `seq` of the record of the rewind.
-            to_seq: The record to rewind to. Below 1: the beginning of the session. Above the last
-                record: no change.
+            seq: The `seq` of the rewind's own record.
+            to_seq: The record to rewind to. A value below 1 means the beginning of the session; a
+                value above the last record changes nothing.
 
         Returns:
             The active steps, in order.

@@ -1,7 +1,7 @@
-"""The system prompt's list of the skills that are active in a session.
+"""Lists a session's active skills in the system prompt.
 
-Active skills are not part of any message. They come from the fold of the log, so that a session
-that is resumed in another process, or rewound, lists the skills that are active at that point.
+Active skills are not part of any message. They are computed from the log, so that a session that is
+rewound, or resumed in another process, lists the skills that are active at that point.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,13 @@
-"""The state of a session as the fold of its records, with a history that is always valid.
+"""The state of a session, computed from its records, with a history that is always valid.
 
-`history = close_open(fold(log))`. Records are in the order in which things happened. The fold puts
-tool results into the order of the model's calls. A call without a result gets a synthetic error
-result, because endpoints refuse a conversation with an open call. Only this history is sent or
-returned. A fold grows by `apply`, one record at a time, and is independent of stores, runs and
-locks.
+`history = close_open(fold(log))`. Records are in chronological order. The fold puts tool results
+into the order of the model's calls. A call without a result gets a synthetic error result, because
+endpoints reject a conversation with an open call. Only this history is sent or returned. `apply`
+adds one record at a time to the state, which is independent of stores, runs and locks.
 
-A `session.rewind` restores the conversation as of right after record `to_seq`. `seq`, time, call
-ids, turns and usage are not rewound, so that no id is assigned twice and no token is left out.
+A `session.rewind` restores the conversation as it was right after record `to_seq`. `seq`, time,
+call ids, turns and usage are not rewound, so that no id is assigned twice and all tokens are
+counted.
 
 A record that cannot be read (`UnreadableEvent`) is skipped and listed in `unreadable`. If an
 assistant message would then follow another assistant message or begin the conversation, a user
@@ -56,13 +56,13 @@ from agent_actors.domain.run import Question
 from agent_actors.domain.usage import Usage
 from agent_actors.sessions.rewind_index import RewindIndex
 
-# A change of the conversation or of the other state of a session.
+# A change to a session's conversation or to its other state.
 Step: TypeAlias = Message | ToolResultBlock | TodosChanged | FileChanged | SkillActivated
 
 UNFINISHED: Final = "the run ended before this call had a result"
 # The text of the user message that replaces a possibly missing message.
 LOST_MESSAGE: Final = "[A record of this conversation is damaged; a message may be missing here.]"
-# The key in the data of a notification: the `seq` of each unreadable record that it reports.
+# The key, in a notification's data, of the list of the unreadable records' `seq` numbers.
 REPORTED_UNREADABLE: Final = "unreadable_records"
 _NO_CUTS: Final[Mapping[str, int]] = MappingProxyType({})
 _NO_CALLS: Final[Mapping[str, ToolUseBlock]] = MappingProxyType({})
@@ -77,15 +77,15 @@ class SessionState:
         last_ts: The latest time of a record, in seconds since the epoch; 0 if there is none.
         turns: The number of responses so far.
         usage: Tokens of all model calls.
-        requests: The number of requests of all model calls, including those without a response.
-        tool_calls: The number of started tool calls.
-        memo: A cache of encoded messages, dropped when the session is idle.
+        requests: The number of requests for all model calls, including requests without a response.
+        tool_calls: The number of tool calls started.
+        memo: A cache of encoded messages, which is dropped while the session is idle.
         suspended: The open questions of a suspended last run, by id. Empty if the last run was not
             suspended.
-        external: The open calls, by id, that the last run deferred to its caller, with the
-            arguments to use. Read-only.
-        cut_results: The size of the complete text of each result that was cut, in bytes, by the id
-            of its call. Read-only; not rewound.
+        external: The arguments of the open calls that the last run deferred to its caller, by call
+            id. Read-only.
+        cut_results: For each truncated tool result, the size of its complete text in bytes, by call
+            id. Read-only; not rewound.
         unreadable: The records that were skipped because they cannot be decoded.
         unreported: The `seq` of unreadable records that no run has reported yet.
     """
@@ -98,19 +98,20 @@ class SessionState:
     tool_calls: int = 0
     memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache)
     suspended: dict[str, Question] = attrs.field(factory=dict[str, Question])
-    # A shared default, because it is empty in most sessions.
+    # The default is shared, because the dict is empty in most sessions.
     external: Mapping[str, ToolUseBlock] = _NO_CALLS
     cut_results: Mapping[str, int] = _NO_CUTS
     unreadable: tuple[UnreadableEvent, ...] = ()
     unreported: tuple[int, ...] = ()
     # True if a record was skipped since the last message.
     _gap: bool = False
-    # The questions of the last run whose calls have no result yet, by id.
+    # The last run's questions whose calls have no result yet, by id.
     _asked: dict[str, UserQuestion] = attrs.field(factory=dict[str, UserQuestion])
-    # The cost and the tokens of the model calls that had prices. All others are priced in `spent`.
+    # The cost and the tokens of the model calls that were recorded with a cost. `spent` computes
+    # the cost of all others.
     _cost: float = 0.0
     _priced: Usage = Usage()
-    # A dict, because it is empty in most sessions and an empty set takes 150 bytes more.
+    # A dict instead of a set: it is empty in most sessions, and an empty set takes 150 bytes more.
     _call_ids: dict[str, None] = attrs.field(factory=dict[str, None])
     _messages: list[Message] = attrs.field(factory=list[Message])
     _answer: Message | None = None
@@ -119,8 +120,8 @@ class SessionState:
     )
     # Created on first use: most sessions have only messages.
     _beside: "_Beside | None" = None
-    # The step that each record added: a message, a result of a call (which belongs to the response
-    # of the call), or a change of the other state.
+    # The step that each record added: a message, a tool result (which belongs to the response with
+    # the call), or a change to the other state.
     _trail: RewindIndex[Step] = attrs.field(factory=RewindIndex["Step"])
 
     @property
@@ -130,7 +131,7 @@ class SessionState:
 
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the last response that have no result yet, in the model's order."""
+        """The calls in the last response that have no result yet, in the model's order."""
         calls = () if self._answer is None else self._answer.tool_calls
         return tuple(call for call in calls if self._results[call.id] is None)
 
@@ -170,7 +171,9 @@ class SessionState:
             if self._asked:
                 asked = self._asked.items()
                 self._asked = {one: q for one, q in asked if q.tool_use_id != record.tool_use_id}
-            if record.tool_use_id in self.external:  # supplied between two runs
+            if (
+                record.tool_use_id in self.external
+            ):  # the caller supplied the result between two runs
                 left = (call for call in self.external.values() if call.id != record.tool_use_id)
                 self.external = {call.id: call for call in left}
         elif isinstance(record, UsageEvent):
@@ -201,10 +204,10 @@ class SessionState:
             self._take_report(record.data)
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
-        """Return copies of the open questions of a suspended last run.
+        """Return copies of the open questions if the last run was suspended.
 
         Args:
-            session_id: The session; its records may have been copied from another session.
+            session_id: The session for the copies; the records may come from another session.
         """
         return tuple(
             attrs.evolve(one, session_id=session_id, tool_input=copy_object(one.tool_input))
@@ -215,7 +218,8 @@ class SessionState:
         """Return the resources that the session has used so far.
 
         Args:
-            prices: The prices for model calls that were recorded without a cost; None for free.
+            prices: The prices for model calls that were recorded without a cost; None if they are
+                free.
         """
         cost = self._cost
         if prices is not None and self._priced != self.usage:
@@ -223,7 +227,7 @@ class SessionState:
         return Spent(self.requests, self.tool_calls, self.usage, cost)
 
     def history(self) -> Messages:
-        """Return the conversation, in which open calls have synthetic error results."""
+        """Return the conversation, with synthetic error results for open calls."""
         if self._answer is None:
             return Messages(self._messages)
         return Messages((*self._messages, self._answer, *self._result_messages()))
@@ -246,7 +250,7 @@ class SessionState:
         self._call_ids.update(dict.fromkeys(call.id for call in message.tool_calls))
         if self._gap and self._answer is None and not _awaits_answer(self._messages):
             self._add(Message("user", (TextBlock(LOST_MESSAGE),)))
-        # An empty response must be added too, because it closes the previous one.
+        # An empty response must be added too, because it completes the previous response.
         self._add(message)
 
     def _take_report(self, data: JsonValue) -> None:
@@ -281,7 +285,7 @@ class SessionState:
         calls = step.tool_calls
         opaque = any(isinstance(block, OpaqueBlock) for block in step.blocks)
         if not calls and not step.content and not opaque:
-            return  # an empty response is not a message: endpoints refuse it
+            return  # an empty response is not a message, because endpoints reject it
         if not calls:
             self._messages.append(step)
             return
@@ -312,7 +316,7 @@ class SessionState:
 
 @attrs.define(eq=False)
 class _Beside:
-    """The state of a session in addition to its messages."""
+    """The parts of a session's state other than its messages."""
 
     todos: tuple[Todo, ...] = ()
     files: dict[str, str] = attrs.field(factory=dict[str, str])
@@ -347,7 +351,7 @@ def _user_message(record: UserMessage) -> Message:
 
 
 def _question(question_id: str, asked: UserQuestion | None, ended: RunSuspended) -> Question:
-    if asked is None:  # its record cannot be read
+    if asked is None:  # the question's record cannot be read
         return Question(question_id, ended.session_id, ended.run_id, "")
     return Question(
         question_id,

@@ -1,1 +1,1 @@
-"""Stores of session logs. Each adapter implements the `SessionStore` port in a file of its own."""
+"""Stores for session logs. Each adapter implements the `SessionStore` port in its own file."""

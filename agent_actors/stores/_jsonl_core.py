@@ -6,12 +6,12 @@
     <path>/sessions/<id>/meta.json        session_id, created_at, metadata
     <path>/sessions/<id>/events.jsonl.damaged-<n>   a copy of the records before the nth repair
 
-The module owns these files. An append is one write of complete lines. If the write fails, the file
-is truncated to its previous size. A crash can leave an incomplete line at the end of a log. The
-line is removed and reported when a store instance next acquires the session; all complete lines
-before it are kept, acknowledged or not. The end of a log is cached while the session is held. An
-append checks the file against the cached end: if another program has deleted, replaced, truncated
-or extended the log, nothing is written and the append fails.
+This module owns these files. An append is a single write of complete lines. If the write fails, the
+file is truncated to its previous size. A crash can leave an incomplete line at the end of a log.
+When a store instance next acquires the session, the incomplete line is removed and the removal is
+reported. All complete lines are kept, acknowledged or not. The end of a log is cached while the
+session is held. An append compares the file with the cached end: if another program has deleted,
+replaced, truncated or extended the log, nothing is written and the append fails.
 """
 
 import logging
@@ -64,7 +64,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 @attrs.frozen
 class Repair:
-    """A repair of a session's log: the removal of an incomplete last line after a crash.
+    """The removal of an incomplete last line from a session's log after a crash.
 
     Attributes:
         session_id: The session.
@@ -78,11 +78,11 @@ class Repair:
 
 
 class NoStore(Exception):
-    """The directory is not a store of this kind."""
+    """The directory does not contain a store of this kind."""
 
 
 class LogChanged(Exception):
-    """Another program changed the log of a session that this instance holds; says how."""
+    """Another program changed a log whose session this instance holds; the message says how."""
 
 
 class JsonlCore:
@@ -106,7 +106,7 @@ class JsonlCore:
         self._read_only = False
         self._ends: dict[str, LogEnd] = {}
         self._fences: dict[str, int] = {}
-        # Names of sessions with records that are not flushed to the disk yet.
+        # Directory names of sessions with records that are not flushed to the disk yet.
         self._unsynced: set[str] = set()
 
     # Opening and closing.
@@ -120,7 +120,7 @@ class JsonlCore:
             text = read_file(_EPOCH, root) or b"0"
             if not text.strip().isdigit():
                 raise NoStore(
-                    f"the file {_EPOCH!r} does not hold a number; choose the directory of a store"
+                    f"the file {_EPOCH!r} contains no number; choose the directory of a store"
                 )
             epoch = int(text) + 1
             replace_file(_EPOCH, root, b"%d\n" % epoch, sync=True)
@@ -151,7 +151,7 @@ class JsonlCore:
         self._files.check()
 
     def sync(self) -> None:
-        """Flush all commits to the disk. Try every session; raise the first error at the end."""
+        """Flush all commits to the disk; try every session before raising the first error."""
         failed: dict[str, OSError] = {}
         for name in self._unsynced:
             try:
@@ -197,11 +197,11 @@ class JsonlCore:
             raise used_elsewhere(session_id)
 
     def alone(self) -> bool:
-        """Return whether no other instance has the store open."""
+        """Return whether this is the only instance that has the store open."""
         return self._locks is None or self._locks.alone()
 
     def release(self, session_id: str) -> None:
-        """Release the session. Another instance may then move the end of its log."""
+        """Release the session, after which another instance may extend its log."""
         self._ends.pop(session_id, None)
         if self._locks is not None:
             self._locks.give_back(session_id)
@@ -221,7 +221,7 @@ class JsonlCore:
         try:
             self._append(session_id, entry)
         except LogChanged as change:
-            self._ends.pop(session_id, None)  # the next append begins at the new end
+            self._ends.pop(session_id, None)  # the next append reads the end of the log again
             return SessionStoreError(
                 f"the store at {self._path}: {EVENTS} was {change} by another program while this "
                 "store used the session; nothing was written",
@@ -262,7 +262,7 @@ class JsonlCore:
             self._unsynced.add(name)
 
     def _append_to(self, found: int, entry: Entry, end: LogEnd) -> LogEnd:
-        """Append to the log in a session's directory, and return the size of its new end."""
+        """Append to the log in a session's directory and return the new end of the log."""
         session_id, changes = entry.append.session_id, entry.changes
         before = None if changes is None else self._note(found, session_id, changes)
         try:
@@ -290,10 +290,10 @@ class JsonlCore:
             raise
 
     def _write(self, found: int, end: LogEnd, data: bytes) -> LogEnd:
-        """Append to a log with this end, and return the size and file number of its new end.
+        """Append to a log with this end, and return the new size and the file's inode number.
 
         Raises:
-            LogChanged: The log has another end.
+            LogChanged: The log has a different end.
         """
         flags = os.O_WRONLY | (os.O_CREAT if end.inode is None else 0)
         with file(EVENTS, found, flags) as log:
@@ -317,13 +317,13 @@ class JsonlCore:
             raise
 
     def _note(self, found: int, session_id: str, changes: JsonObject) -> bytes:
-        """Update metadata keys in the session's `meta.json` and return its previous content."""
+        """Update metadata keys in the session's `meta.json` and return the previous content."""
         return note(found, session_id, changes, sync=self._sync)
 
     # The end of a log.
 
     def _end(self, session_id: str) -> LogEnd:
-        """Return the end of a session's log after the removal of an incomplete last line.
+        """Return the end of a session's log, after removing an incomplete last line.
 
         This instance must hold the session.
         """
@@ -345,8 +345,8 @@ class JsonlCore:
         if cut:
             os.ftruncate(log, end.size)
             _LOG.warning(
-                "session %r: removed %d bytes after record %d: an incomplete line, as a crash can "
-                "leave it",
+                "session %r: removed %d bytes after record %d: an incomplete line, probably left "
+                "by a crash",
                 session_id,
                 cut,
                 end.last_seq,
@@ -361,7 +361,7 @@ class JsonlCore:
         self._take(session_id)
         end = self._end(session_id)
         lines = placed(self._lines(session_id), session_id)
-        end.last_seq = len(lines)  # the `seq` in the last line may be damaged
+        end.last_seq = len(lines)  # not the `seq` in the last line, which may be damaged
         return read_records(lines[after_seq:], session_id, after_seq)
 
     def export(self, session_id: str, after_seq: int) -> Sequence[bytes]:
@@ -395,11 +395,11 @@ class JsonlCore:
         return SessionInfo(session_id, meta.created_at, end.updated_at, end.last_seq, known)
 
     def page(self, query: Query) -> SessionPage:
-        """Return a page of sessions. Reads every session of the store."""
+        """Return a page of sessions, reading every session in the store."""
         return query.page_of_all(self._infos())
 
     def _infos(self) -> Iterator[SessionInfo]:
-        for name in os.listdir(self._folder):  # noqa: PTH208 - listdir of a descriptor
+        for name in os.listdir(self._folder):  # noqa: PTH208 - pathlib cannot list a descriptor
             # Skip foreign directories and sessions that are being deleted.
             with suppress(OSError, SessionStoreError), folder(name, self._folder) as found:
                 text = read_file(META, found)
@@ -432,7 +432,7 @@ class JsonlCore:
         found = aligned(session_id, lines)
         if rest:
             torn = Damage(
-                f"{len(rest)} bytes of an incomplete line, as a crash can leave it",
+                f"{len(rest)} bytes of an incomplete line, probably left by a crash",
                 len(found.lines) + 1,
                 len(text) - len(rest),
             )
@@ -440,10 +440,10 @@ class JsonlCore:
         return found
 
     def repair(self, session_id: str) -> LogRepair:
-        """Replace a damaged log by a readable one and keep a copy of the old log next to it.
+        """Replace a damaged log with a readable one, and keep a copy of the old log next to it.
 
-        If the process is killed, either the old or the new log is in place: the copy and the new
-        log are complete on the disk before the new log replaces the old one.
+        Even if the process is killed, either the old or the new log is in place, because the copy
+        and the new log are completely on the disk before the new log replaces the old one.
         """
         had = self._taken(session_id)
         try:

@@ -10,7 +10,7 @@ import msgspec
 from agent_actors.sessions.alignment import aligned
 from agent_actors.stores.disk.safe_files import read_from
 
-# Bytes read in the first attempt to find the last line. Most lines are shorter.
+# Number of bytes to read in the first attempt to find the last line. Most lines are shorter.
 _TAIL: Final = 16_384
 
 
@@ -22,7 +22,7 @@ class LogEnd:
         size: The size in bytes.
         last_seq: `seq` of the last record.
         updated_at: Time of the last record.
-        inode: The number of the file; None if there was no file.
+        inode: The inode number of the file; None if there was no file.
     """
 
     size: int = 0
@@ -31,10 +31,10 @@ class LogEnd:
     inode: int | None = None
 
     def find_change(self, log: os.stat_result) -> str | None:
-        """Return how another program changed the log since; None if it did not.
+        """Describe how another program has changed the log since; None if it has not.
 
         Args:
-            log: The present file.
+            log: The status of the current file.
         """
         if self.inode is not None and self.inode != log.st_ino:
             return "replaced by another file"
@@ -54,7 +54,7 @@ _HEADER: Final = msgspec.json.Decoder(_Header)
 
 
 def end_of(session_id: str, log: int) -> LogEnd:
-    """Return the end of a log. Bytes after the last line break are ignored."""
+    """Return the end of a log, ignoring bytes after the last line break."""
     found = os.fstat(log)
     size, inode = found.st_size, found.st_ino
     length = _TAIL

@@ -1,7 +1,7 @@
 """The `meta.json` of a session in a `JsonlStore`, and the copies of damaged files.
 
-If `meta.json` is missing or damaged, only the metadata is lost: the id and the creation time of the
-session are in its records too. A damaged `meta.json` is copied before it is replaced.
+If `meta.json` is missing or damaged, only the metadata is lost: the session's id and creation time
+are in its records too. A damaged `meta.json` is copied before it is replaced.
 """
 
 import logging
@@ -18,14 +18,14 @@ from agent_actors.stores.disk.safe_files import read_file, replace_file
 
 EVENTS: Final = "events.jsonl"
 META: Final = "meta.json"
-# Names of the copies of damaged files, made before a repair.
+# The names of copies of damaged files, which are made before a repair.
 _BACKUP: Final = re.compile(r"(?:events\.jsonl|meta\.json)\.damaged-([0-9]{1,9})(?:\.new)?")
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 class Meta(msgspec.Struct):
-    """The fields that are read from `meta.json`. Updates preserve all other fields."""
+    """The fields that are read from `meta.json`; updates preserve all other fields."""
 
     session_id: str
     created_at: float
@@ -60,7 +60,7 @@ def first_record(found: int) -> FirstRecord:
 
 
 def new_meta(session_id: str, created_at: float) -> JsonObject:
-    """Return the content of a new `meta.json`."""
+    """Return the content for a new `meta.json`."""
     return {"session_id": session_id, "created_at": created_at, "metadata": {}}
 
 
@@ -70,21 +70,21 @@ def indented(value: JsonObject) -> bytes:
 
 
 def note(found: int, session_id: str, changes: JsonObject, *, sync: bool) -> bytes:
-    """Update metadata keys in the `meta.json` of a directory.
+    """Update metadata keys in the `meta.json` in a directory.
 
     Returns:
-        The previous content. If there was none, or if it was damaged, the content of a new file.
+        The previous content or, if there was none or it was damaged, the content of a new file.
     """
     before = read_file(META, found)
     meta = None if before is None else meta_of(before)
     if before is None or meta is None:
         if before is not None:
-            # The old metadata cannot be decoded. Keep its bytes in a copy.
+            # The old metadata cannot be decoded, so keep its bytes in a copy.
             replace_file(backup_name(META, found), found, before, sync=True)
             _LOG.warning("session %r: replaced the damaged %s and kept a copy", session_id, META)
         before = indented(new_meta(session_id, first_record(found).ts))
         meta = _META.decode(before)
-    raw = cast(JsonObject, msgspec.json.decode(before))  # with unknown fields
+    raw = cast(JsonObject, msgspec.json.decode(before))  # including unknown fields
     raw["metadata"] = merged(cast(JsonObject, meta.metadata), changes)
     replace_file(META, found, indented(raw), sync=sync)
     return before
@@ -96,6 +96,6 @@ def backups_in(found: int) -> list[str]:
 
 
 def backup_name(name: str, found: int) -> str:
-    """Return an unused name for the copy of a damaged file."""
+    """Return an unused name for a copy of a damaged file."""
     numbers = [int(match[1]) for match in map(_BACKUP.fullmatch, backups_in(found)) if match]
     return f"{name}.damaged-{max(numbers, default=0) + 1}"

@@ -1,13 +1,14 @@
 """Blocking implementation of `SqliteStore`; one thread calls it.
 
-The module owns the connection, the locks of the sessions that this instance uses, and a cache of
+This module owns the connection, the locks for the sessions that this instance uses, and a cache of
 the ends of session logs. A batch of appends is one transaction. If it fails, each append is retried
-in a transaction of its own and succeeds or fails independently.
+in its own transaction, and succeeds or fails independently.
 
 The number of steps per statement matters: SQLite releases Python's global interpreter lock at each
-step, and it can take milliseconds to get the lock back from a busy event loop. Therefore many rows
-are written by one statement, and results are read as one value. The ends of session logs are cached
-across runs, as long as SQLite's `data_version` shows that no other connection wrote to the file.
+step, and it can take milliseconds to get the lock back from a busy event loop. Therefore, many rows
+are written with one statement, and results are read as one value. The ends of session logs are
+cached across runs, as long as SQLite's `data_version` shows that no other connection wrote to the
+file.
 """
 
 import logging
@@ -60,15 +61,17 @@ from agent_actors.stores.disk.listing import Query
 from agent_actors.stores.disk.locks import StoreInUse, StoreLocks
 from agent_actors.stores.disk.open_files import NO_FILES, StoreReplaced, watched
 
-# Seconds that a statement waits for the transaction of another process.
+# Number of seconds that a statement waits for another process's transaction.
 BUSY_TIMEOUT: Final = 5.0
-# Pages of 4 KiB in the write-ahead log before a checkpoint. The same pages are written again and
-# again; a rare checkpoint writes each of them to the database file only once.
+# Number of pages (of 4 KiB) in the write-ahead log before a checkpoint. The same pages are written
+# again and again, and a checkpoint writes each of them to the database file only once, so
+# checkpoints should be rare.
 _CHECKPOINT_PAGES: Final = 4_000
 
-# How to open a file that cannot be written: URI parameters, and the locking mode. The first way
-# needs the `-shm` file or permission to create it. The second way needs no other file, but ignores
-# the write-ahead log. The third way reads the log without the `-shm` file, and without locks.
+# Ways to open a file that cannot be written: URI parameters and locking mode. The first way needs
+# the `-shm` file, or permission to create it. The second way needs no other file, but ignores the
+# write-ahead log. The third way reads the write-ahead log without the `-shm` file and without
+# locks.
 IMMUTABLE: Final = "mode=ro&immutable=1"
 READ_ONLY_WAYS: Final = (
     ("mode=ro", "NORMAL"),
@@ -84,7 +87,7 @@ _DELETE_COMMITS: Final = """
     )
     DELETE FROM commits WHERE id IN (SELECT id FROM walk)
 """
-# For a session whose row is damaged. Reads the complete table.
+# Used for a session whose row is damaged. Reads the complete table.
 _DELETE_ALL_COMMITS: Final = """
     DELETE FROM commits WHERE session IN (SELECT number FROM sessions WHERE session_id = ?)
 """
@@ -98,7 +101,7 @@ class _End:
     """The end of a session's log, and its metadata.
 
     Attributes:
-        lost: The content of a damaged metadata column, to be kept in a file before it is replaced;
+        lost: The content of a damaged metadata column, to be saved to a file before it is replaced;
             None if the metadata is not damaged.
     """
 
@@ -122,7 +125,7 @@ class _EndRow(msgspec.Struct, array_like=True):
 
 
 class ForkedStore(Exception):
-    """A forked child cannot open a database that its parent had open when it forked."""
+    """A forked child cannot open a database that its parent had open at the time of the fork."""
 
 
 class SqliteCore:
@@ -150,7 +153,7 @@ class SqliteCore:
         self._files = NO_FILES
         self._ends: dict[str, _End] = {}
         self._fences: dict[str, int] = {}
-        # The last numbers assigned. None if they must be read from the file.
+        # The last assigned numbers; None if they must be read from the file.
         self._last_number: int | None = None
         self._last_commit: int | None = None
         self._data_version = 0
@@ -161,14 +164,14 @@ class SqliteCore:
         """Open the store and return its epoch."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._locks = StoreLocks(self._path.with_name(self._path.name + "-lock"))
-        # SQLite creates its other files with the mode of this one. An existing file must not be
-        # opened here: closing it would release the locks of other connections of this process.
+        # SQLite creates its other files with this file's mode. An existing file must not be opened
+        # here, because closing it would release the locks of this process's other connections.
         with suppress(FileExistsError):
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             os.close(os.open(self._path, flags, 0o600))
         if _identity_of(self._path) in _inherited:
             raise ForkedStore(
-                "this process was forked from a process that has the store open, so that SQLite "
+                "this process was forked from a process that has the store open, so SQLite "
                 "cannot lock it; start the process in another way, for example with `spawn`"
             )
         self._db = self._connect(str(self._path), uri=False)
@@ -177,7 +180,8 @@ class SqliteCore:
         (mode,) = self._db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != b"wal":
             raise ForeignFile(
-                f"no write-ahead log at this path (SQLite uses {mode.decode()!r}); use a local disk"
+                f"SQLite cannot use a write-ahead log here (only {mode.decode()!r}); use a local "
+                "disk"
             )
         self._db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         self._db.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
@@ -193,7 +197,7 @@ class SqliteCore:
         last: Exception | None = None
         for options, mode in READ_ONLY_WAYS:
             if options == IMMUTABLE and log.exists() and log.stat().st_size:
-                continue  # this way ignores the log, which contains the last commits
+                continue  # this way would ignore the log, which contains the last commits
             try:
                 self._db = self._connect(f"{self._path.absolute().as_uri()}?{options}", uri=True)
                 self._db.execute(f"PRAGMA locking_mode = {mode}").fetchone()
@@ -229,7 +233,7 @@ class SqliteCore:
         self._connection().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def close(self) -> None:
-        """Close the file, flush it to the disk, and release all sessions. Idempotent."""
+        """Flush everything to the disk, close the file, and release all sessions. Idempotent."""
         db, self._db = self._db, None
         locks, self._locks = self._locks, None
         self._files = NO_FILES
@@ -243,14 +247,14 @@ class SqliteCore:
                 locks.close()
 
     def abandon(self, inherited: dict[tuple[int, int], sqlite3.Connection]) -> None:
-        """Give up the connection in a forked child, and add it to `inherited` by its file."""
+        """Give up the connection in a forked child, and keep it in `inherited` by its file."""
         db, self._db = self._db, None
         if db is not None:
             with suppress(OSError):
                 inherited[_identity_of(self._path)] = db
 
     def _connection(self) -> sqlite3.Connection:
-        assert self._db is not None  # `DiskStore` calls an open store only
+        assert self._db is not None  # `DiskStore` only calls an open store
         return self._db
 
     @contextmanager
@@ -262,7 +266,7 @@ class SqliteCore:
             yield db
             db.execute("COMMIT")
         except BaseException:
-            self._forget_ends()  # read the ends again: the outcome of the transaction is unknown
+            self._forget_ends()  # the transaction's outcome is unknown: read the ends again
             with suppress(sqlite3.Error):
                 db.rollback()
             raise
@@ -285,7 +289,7 @@ class SqliteCore:
             raise used_elsewhere(session_id)
 
     def alone(self) -> bool:
-        """Return whether no other instance has the store open."""
+        """Return whether this is the only instance that has the store open."""
         return self._locks is None or self._locks.alone()
 
     def release(self, session_id: str) -> None:
@@ -348,14 +352,14 @@ class SqliteCore:
 
     @staticmethod
     def _last(db: sqlite3.Connection, column: str, table: str, known: int | None) -> int:
-        """Return the greatest value of a column, read from the table unless it is known."""
+        """Return the greatest value in a column, reading the table unless the value is known."""
         if known is None:
             (found,) = db.execute(f"SELECT max({column}) FROM {table}").fetchone()
             return int(found or 0)
         return known
 
     def _follow(self, db: sqlite3.Connection, entry: Entry) -> _End:
-        """Return the session's end after this append.
+        """Return the end of the session's log after this append.
 
         Raises:
             SessionError: The append does not follow the current end of the log, or another instance
@@ -381,10 +385,10 @@ class SqliteCore:
         return end
 
     def _read_ends(self, db: sqlite3.Connection, session_ids: Sequence[str]) -> dict[str, str]:
-        """Cache the ends of the given sessions, as far as they exist.
+        """Cache the log ends of those of the given sessions that exist.
 
         Returns:
-            The sessions whose rows cannot be used, each with the reason.
+            The sessions whose rows cannot be used, with the reasons.
         """
         unusable: dict[str, str] = {}
         unknown = sorted({name for name in session_ids if name not in self._ends})
@@ -392,7 +396,10 @@ class SqliteCore:
             names = unknown[at : at + ROWS_AT_ONCE]
             try:
                 self._ends.update(_read_together(db, names))
-            except (sqlite3.OperationalError, ValueError):  # a row is damaged: isolate it
+            except (
+                sqlite3.OperationalError,
+                ValueError,
+            ):  # a row is damaged, so find out which one
                 for name in names:
                     damage = self._read_alone(db, name)
                     if damage is not None:
@@ -400,7 +407,7 @@ class SqliteCore:
         return unusable
 
     def _read_alone(self, db: sqlite3.Connection, session_id: str) -> str | None:
-        """Cache the end of a session; return the reason if its row cannot be used."""
+        """Cache the end of a session's log; return the reason if its row cannot be used."""
         row = db.execute(
             f"SELECT {INFO}, number, last_commit FROM sessions WHERE session_id = ?", (session_id,)
         ).fetchone()
@@ -556,7 +563,7 @@ class SqliteCore:
                 try:
                     session_id = name.decode()
                 except UnicodeDecodeError:
-                    continue  # a damaged row: no session has this id
+                    continue  # a damaged row, whose id cannot be a session's
                 if self._locks.holds(session_id) or not self._locks.take(session_id):
                     continue
                 gone.append(session_id)
@@ -582,7 +589,7 @@ class SqliteCore:
 
 
 def _read_together(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, _End]:
-    """Return the ends of sessions.
+    """Read the ends of several sessions with one statement.
 
     Raises:
         sqlite3.OperationalError, ValueError: A row is damaged.
@@ -624,8 +631,9 @@ def _check_usable(unusable: Mapping[str, str], session_id: str) -> None:
 _END_ROWS: Final = msgspec.json.Decoder(list[_EndRow])
 
 
-# SQLite must not be used across a fork: the child inherits SQLite's list of locks, but not the
-# locks. The connections of the parent stay referenced in the child, so that they are never closed.
+# SQLite must not be used across a fork, because the child inherits SQLite's list of locks, but not
+# the locks themselves. The parent's connections stay referenced in the child, so that they are
+# never closed there.
 _open_cores: Final[WeakSet[SqliteCore]] = WeakSet()
 _inherited: Final[dict[tuple[int, int], sqlite3.Connection]] = {}
 

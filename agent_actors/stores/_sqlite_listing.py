@@ -1,9 +1,10 @@
-"""Labels and listings of the sessions in a `SqliteStore`.
+"""Labels for the sessions in a `SqliteStore`, and listings that use them.
 
-A label is a metadata key with the JSON of its value, stored with the creation time of the session.
-The sessions of a label are ordered by creation time. A page that filters by one label therefore
-starts reading at the right place, however many sessions exist. If a listing filters by several
-keys, the rarest label selects the candidates, and each candidate is checked against its metadata.
+A label is a metadata key and the JSON of its value, stored with the session's creation time. The
+sessions with a label are ordered by creation time. A listing that filters by one label can
+therefore start reading a page at the right place, however many sessions exist. If a listing filters
+by several keys, the rarest label selects the candidates, and each candidate is checked against its
+metadata.
 """
 
 import logging
@@ -20,14 +21,15 @@ from agent_actors.domain.session import SessionInfo, SessionPage, find_session_i
 from agent_actors.errors import SessionStoreError
 from agent_actors.stores.disk.listing import Place, Query, encoded
 
-# Rows per INSERT and names per SELECT. Bounds the number of different statements to prepare.
+# Maximum number of rows per INSERT and names per SELECT, which limits the number of different
+# statements to prepare.
 ROWS_AT_ONCE: Final = 64
-# Bytes. A label holds the digest of a longer JSON value.
+# Maximum number of bytes of a value. For a longer JSON value, the label contains a digest.
 _LABEL_BYTES: Final = 64
-# The number up to which the sessions of a label are counted, to find the rarest label.
+# The number up to which the sessions with a label are counted to find the rarest label.
 _RARE: Final = 5_000
-# A page ordered by the last update reads and sorts the sessions of a label if they are fewer than
-# this. Otherwise it goes through all sessions of the store in order, which is faster.
+# For a page ordered by the last update, the sessions with a label are read and sorted if there are
+# fewer than this number. Otherwise, all sessions in the store are read in order, which is faster.
 _SORTED: Final = 1_000
 
 # The columns that `info_of` reads.
@@ -124,7 +126,7 @@ def insert(
     values: Sequence[int | float | str],
     columns: int,
 ) -> None:
-    """Insert rows, given as one flat sequence, with as few statements as possible."""
+    """Insert rows, given as one flat sequence of values, with as few statements as possible."""
     row = f"({', '.join('?' * columns)})"
     step = ROWS_AT_ONCE * columns
     for at in range(0, len(values), step):
@@ -133,7 +135,7 @@ def insert(
 
 
 def infos_of(rows: Iterable[Row]) -> Iterator[SessionInfo]:
-    """Decode rows of the `sessions` table. Rows that cannot be used are skipped."""
+    """Decode rows of the `sessions` table, skipping rows that cannot be used."""
     for row in rows:
         if find_row_damage(row) is None:
             yield info_of(row)
@@ -142,16 +144,16 @@ def infos_of(rows: Iterable[Row]) -> Iterator[SessionInfo]:
 
 
 def info_of(row: Row) -> SessionInfo:
-    """Decode a usable row of the `sessions` table. Damaged metadata is left out."""
+    """Decode a usable row of the `sessions` table, omitting damaged metadata."""
     name, created_at, updated_at, last_seq, metadata = row
     return SessionInfo(name.decode(), created_at, updated_at, last_seq, metadata_of(metadata) or {})
 
 
 def find_row_damage(row: Sequence[object]) -> str | None:
-    """Return the reason why a row of the `sessions` table cannot be used; None if it can be.
+    """Return why a row of the `sessions` table cannot be used; None if it can be used.
 
     Args:
-        row: A row; the columns are those of `INFO`. Further columns must be numbers.
+        row: A row with the columns of `INFO`. Any further columns must be numbers.
     """
     session_id, created_at, updated_at, last_seq, _, *numbers = row
     try:
@@ -177,7 +179,7 @@ def damaged_row(session_id: str, damage: str) -> SessionStoreError:
 
 
 def metadata_of(text: object) -> JsonObject | None:
-    """Decode the metadata column. Return None if it is damaged."""
+    """Decode the metadata column; return None if it is damaged."""
     try:
         return cast(JsonObject, _METADATA.decode(cast(bytes, text)))
     except (ValueError, RecursionError, TypeError):
@@ -185,7 +187,7 @@ def metadata_of(text: object) -> JsonObject | None:
 
 
 def _labels(metadata: Mapping[str, JsonValue]) -> dict[str, str]:
-    """Return the labels of a session: one per key whose value is neither a list nor an object."""
+    """Return a session's labels: one per key whose value is neither a list nor an object."""
     return {
         key: _label(encoded(value))
         for key, value in metadata.items()

@@ -1,6 +1,6 @@
-"""Reading a session's log from the rows of a `SqliteStore`, and rewriting it in a repair.
+"""Reads a session's log from the rows of a `SqliteStore`, and rewrites it in a repair.
 
-A row holds the lines of one commit and the id of the session's previous commit. A log is read by
+A row contains the lines of one commit and the id of the session's previous commit. A log is read by
 following these links back from the last commit. If rows are damaged, all rows of the session are
 read one by one.
 """
@@ -22,13 +22,13 @@ from agent_actors.stores.disk.safe_files import write_all
 
 # The columns of a commit.
 COMMIT: Final = "id, session, first_seq, previous, lines"
-# Commits per read. A higher number only makes the returned value larger.
+# Number of commits per read. A higher number would only make the returned value larger.
 _READ_AT_ONCE: Final = 1_000
-# Records per row that a repair writes.
+# Number of records in each row that a repair writes.
 _WRITTEN_AT_ONCE: Final = 1_000
-# A separator that cannot occur in JSON, but in a damaged line.
+# A separator that cannot occur in JSON, but may occur in a damaged line.
 _BETWEEN: Final = b"\x1e"
-# Walks back from a commit. Selects the lines of all commits as one value, and the commit to
+# Walks back from a commit and selects the lines of all commits as one value, and the commit to
 # continue with (0 at the end).
 _WALK_BACK: Final = """
     WITH RECURSIVE walk (first_seq, previous, lines) AS (
@@ -79,10 +79,10 @@ def stored_lines(
 def _walk_back(
     db: sqlite3.Connection, commit: int, after_seq: int
 ) -> tuple[list[bytes], int, int | None]:
-    """Return the lines of commits, last commit first, the commit to go on with, and the first seq.
+    """Return the lines of commits (last commit first), the next commit, and the first `seq`.
 
-    Many commits are read as one value, unless the value is too large (for example with many images)
-    or a damaged line contains the separator.
+    Many commits are read as one value, unless the value is too large (for example, because of many
+    images) or a damaged line contains the separator.
     """
     asked = {"commit": commit, "after_seq": after_seq}
     with suppress(sqlite3.DataError):
@@ -104,7 +104,7 @@ def alignment_of(db: sqlite3.Connection, session_id: str) -> tuple[Alignment, by
         found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
         if not found.damage:
             return found, b""
-    # Read row by row: this finds rows that no later row links to, and preserves damaged bytes.
+    # Read row by row, which finds rows that no later row links to, and preserves damaged bytes.
     rows = db.execute(_COMMITS_OF, (session_id,)).fetchall()
     lines = [line for (text,) in rows for line in text.split(b"\n")]
     found = aligned(session_id, lines, last_seq=last_seq, offsets=False)
@@ -115,7 +115,7 @@ def alignment_of(db: sqlite3.Connection, session_id: str) -> tuple[Alignment, by
 
 
 def back_up(store: Path, session_id: str, text: bytes) -> Path:
-    """Write a log to a new file next to the store, flush it to the disk, and return its path."""
+    """Write a log to a new file next to the store, flush the file and return its path."""
     name = f"{store.name}-{directory_name(session_id)}.damaged-"
     number = 1
     while (path := store.with_name(f"{name}{number}")).exists():
@@ -130,7 +130,7 @@ def back_up(store: Path, session_id: str, text: bytes) -> Path:
 
 
 def rewrite(db: sqlite3.Connection, session: int, commit: int, lines: Sequence[bytes]) -> int:
-    """Replace the rows of a session by new rows with these lines.
+    """Replace a session's rows with new rows that contain these lines.
 
     Args:
         db: The connection, within a transaction.

@@ -1,19 +1,19 @@
 """The schema of a `SqliteStore` file and its migrations.
 
-`MIGRATIONS` holds the statements that lead from each schema version to the next. The version of a
-file is SQLite's `user_version`. All pending steps run in one transaction. SQLite's `application_id`
-identifies the files of this package; the database of another program is never written to.
+`MIGRATIONS` contains the statements that upgrade each schema version to the next. A file's version
+is SQLite's `user_version`. All pending steps run in one transaction. SQLite's `application_id`
+identifies the files of this package, so another program's database is never written to.
 
-A row of `commits` holds the records of one append, one line of JSON each, and the id of the
+A row in `commits` contains the records of one append, one line of JSON each, and the id of the
 session's previous commit. Rows are only appended to the table, so a transaction writes only as many
 pages as its records fill, however many sessions they belong to. A log is read by following the
-links back. `labels` holds the metadata keys that sessions can be listed by.
+links backwards. `labels` contains the metadata by which listings can filter.
 """
 
 import sqlite3
 from typing import Final
 
-# "AgAc", for SQLite's `application_id` field.
+# "AgAc", stored in SQLite's `application_id` field.
 APPLICATION_ID: Final = 0x41674163
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -98,7 +98,7 @@ def _version(connection: sqlite3.Connection) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if owner != APPLICATION_ID and (tables or owner or version):
-        raise ForeignFile("the file is the database of another program; choose another path")
+        raise ForeignFile("the file is another program's database; choose another path")
     if version > len(MIGRATIONS):
         raise ForeignFile(
             f"the file was written by a newer version of agent_actors (schema {version}; this "

@@ -1,4 +1,4 @@
-"""Use of a store without a runtime: to read sessions, and to write events that a program makes."""
+"""Use of a store without a runtime, to read sessions and to append events to them."""
 
 import secrets
 import time
@@ -23,7 +23,7 @@ class StandaloneStore:
     """An open store that is used without a runtime; see `open_standalone`.
 
     Attributes:
-        store: The store; for listings, metadata and all other methods of `SessionStore`.
+        store: The store, for listings, metadata and all other methods of `SessionStore`.
     """
 
     store: SessionStore
@@ -32,10 +32,10 @@ class StandaloneStore:
     _wall_clock: Callable[[], float]
 
     async def events(self, session_id: str) -> tuple[AnyEvent, ...]:
-        """Return the events of a session, in order; empty if there is no such session.
+        """Return the events in a session, in order; empty if there is no such session.
 
         Raises:
-            SessionBusy: Another process uses the session.
+            SessionBusy: Another process is using the session.
             SessionStoreError: The store cannot be read.
 
         Cancellation: safe.
@@ -43,10 +43,10 @@ class StandaloneStore:
         return tuple(await self.store.load(session_id))
 
     async def messages(self, session_id: str) -> Messages:
-        """Return the conversation of a session; always valid.
+        """Return a session's conversation, which is always valid.
 
         Raises:
-            SessionBusy: Another process uses the session.
+            SessionBusy: Another process is using the session.
             SessionStoreError: The store cannot be read.
 
         Cancellation: safe.
@@ -59,27 +59,27 @@ class StandaloneStore:
         *events: Event,
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> tuple[Event, ...]:
-        """Append events to a session, all or none; creates the session if necessary.
+        """Append events to a session atomically, creating the session if necessary.
 
         Args:
             session_id: The session.
-            events: The events; bare events are enough. Missing ids and times are filled in. The
+            events: The events, which may be bare events. Missing ids and times are filled in. The
                 session id and the position are always set.
-            metadata: Keys to set in the metadata of the session; None: no change.
+            metadata: Keys to set in the session's metadata; None for no change.
 
         Returns:
             The events as they are stored.
 
         Raises:
-            ConfigError: An event is live only and cannot be stored.
-            SessionBusy: Another process uses the session.
-            SessionStoreError: The store failed, or an event cannot be read back.
+            ConfigError: An event is of a type that is never stored.
+            SessionBusy: Another process is using the session.
+            SessionStoreError: The store failed, or an event could not be read back from the log.
 
-        Cancellation: the events are written or they are not.
+        Cancellation: either all events are written or none.
         """
         for event in events:
             if not event.recorded:
-                raise ConfigError(f"{event.type} events are live only and cannot be stored")
+                raise ConfigError(f"{event.type} events are only streamed and cannot be stored")
         state = fold(await self.store.load(session_id))
         run_id, now = self._ids.new(), max(self._wall_clock(), state.last_ts)
         stored = tuple(
@@ -114,7 +114,7 @@ async def open_standalone(
 ) -> AsyncGenerator[StandaloneStore]:
     """Open a store without a runtime, and close it at the end of the block.
 
-    Sessions that the block has used stay reserved until then, so a runtime in another process
+    Sessions that the block has used stay reserved until it ends, so a runtime in another process
     cannot use them.
 
     Args:

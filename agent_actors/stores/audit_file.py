@@ -1,7 +1,8 @@
-"""AuditFile: a file of lines that a thread appends; `write` returns when the line is written.
+"""`AuditFile`: a file to which a thread appends lines.
 
-Several programs may append to the same file, because each batch of lines is one write. Lines that
-arrive during a write go together into the next one. `hooks.builtin.AuditLog` makes the lines.
+Several programs may append to the same file, because each batch of lines is a single write. Lines
+that arrive during a write are written together by the next write. `hooks.builtin.AuditLog` creates
+the lines.
 """
 
 import os
@@ -15,7 +16,7 @@ import trio
 
 from agent_actors.kernel.interrupts import finish, protect_loaded_modules
 
-# What was asked of an agent is nobody else's to read.
+# Only the owner may read the requests to an agent.
 _MODE: Final = 0o600
 
 
@@ -27,40 +28,41 @@ class _Batch:
 
 
 class AuditFile:
-    """A file of lines; enter it with `async with`.
+    """A file to which lines are appended; open it with `async with`.
 
     Args:
-        path: The file; it is made, readable by its owner alone, if it is not there.
-        durable: Whether `write` returns only when the disk has the line, not only the system.
+        path: The file. If it does not exist, it is created, and only its owner can read it.
+        durable: True if `write` returns only when the line is on the disk. If False, it returns
+            when the operating system has accepted the line.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = False) -> None:
         self._path = Path(path)
         self._durable = durable
         self._file: int | None = None
-        # The file may end in the middle of a line, which a failed write left there.
+        # True if a failed write may have left an incomplete line at the end of the file.
         self._torn = False
         self._next = _Batch()
         self._turn = trio.Lock()
-        # One of its own: threads that hang elsewhere do not keep it from writing.
+        # A separate limiter, so that threads that hang elsewhere do not block this file's writes.
         self._thread = trio.CapacityLimiter(1)
 
     async def write(self, line: bytes) -> None:
-        """Append a line, with its line end.
+        """Append a line and return when it is written.
 
         Args:
-            line: The line; whatever comes while another is written goes in one write with others.
+            line: The line, including its line end.
 
         Raises:
-            OSError: It could not be written; a part of it may be in the file.
+            OSError: The line could not be written; part of it may have been written.
             ValueError: The file is not open.
 
-        Cancellation: a line that was handed over is written all the same, with the next one or at
-        the close, unless that fails.
+        Cancellation: the line is still written, together with the next line or when the file is
+        closed, unless that write fails.
         """
         file = self._file
         if file is None:
-            raise ValueError(f"{self._path} is not open; use `async with AuditFile(...)`")
+            raise ValueError(f"the file {self._path} is not open; use `async with AuditFile(...)`")
         batch = self._next
         batch.lines.append(line)
         async with self._turn:
@@ -72,7 +74,7 @@ class AuditFile:
         """Open the file.
 
         Raises:
-            OSError: It cannot be opened.
+            OSError: The file cannot be opened.
         """
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         open_file = partial(os.open, self._path, flags, _MODE)
@@ -85,14 +87,17 @@ class AuditFile:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Write what waits, and close the file.
+        """Write the waiting lines and close the file.
 
         Raises:
             OSError: The waiting lines could not be written.
 
-        Cancellation: shielded; it takes as long as the disk does.
+        Cancellation: shielded; takes as long as the disk needs.
         """
-        file, self._file = self._file, None  # first: a line that comes now is in nobody's write
+        file, self._file = (
+            self._file,
+            None,
+        )  # must come first: no later write would include a line added from now on
         assert file is not None
         last = self._next
         with trio.CancelScope(shield=True):
@@ -103,11 +108,11 @@ class AuditFile:
     async def _close(self, last: _Batch, file: int) -> None:
         async with self._turn:
             await self._put(last, file)
-            # An interrupt comes before the thread begins, or after this.
+            # An interrupt is raised either before the thread starts or after it has ended.
             await trio.to_thread.run_sync(os.close, file, limiter=self._thread)
 
     def _failed(self, failure: OSError) -> OSError:
-        # One of its own for each line of the batch, since each is raised elsewhere.
+        # Each line of the batch gets its own error, because each error is raised in another task.
         error = OSError(failure.errno, failure.strerror or str(failure), str(self._path))
         error.__cause__ = failure
         return error
@@ -119,7 +124,7 @@ class AuditFile:
         batch.written = True
         data = (b"\n" if self._torn else b"") + b"".join(batch.lines)
         try:
-            # Lines of others are among them: a cancel of this one waits for the disk.
+            # Shielded until the disk is done, because the batch contains lines of other tasks.
             with trio.CancelScope(shield=True):
                 write = partial(self._append, file, data)
                 await finish(partial(trio.to_thread.run_sync, write, limiter=self._thread))

@@ -1,7 +1,8 @@
-"""Session logs as plain files that an editor, `grep` or `tail` can read.
+"""Session logs as plain files, which can be read with an editor, `grep` or `tail`.
 
 Each session has a directory. `_jsonl_core.py` does the work in a separate thread. `JsonlStore` is
-the simple store: each append opens the file of its session, and a listing reads every session.
+the simpler of the on-disk stores: each append opens the session's file, and each listing reads
+every session.
 """
 
 import os
@@ -23,24 +24,25 @@ __all__ = ["JsonlStore", "Repair"]
 
 
 class JsonlStore(DiskStore):
-    """A `SessionStore` of `sessions/<id>/events.jsonl` and `meta.json` files under a directory.
+    """A `SessionStore` with `sessions/<id>/events.jsonl` and `meta.json` files in a directory.
 
     Directory names are session ids; characters that are unsafe in file names are escaped. A crash
-    can leave an incomplete line at the end of a log. It is removed when a store next acquires the
-    session; `repairs` lists the removals, and a logger below `agent_actors.stores` emits a warning.
-    The directory `results` keeps the complete texts of cut tool results, at most 512 MiB per
-    session.
+    can leave an incomplete line at the end of a log. This line is removed when a store next
+    acquires the session. `repairs` lists the removals, and a logger below `agent_actors.stores`
+    emits a warning. The directory `results` contains the complete texts of truncated tool results,
+    at most 512 MiB per session.
 
     Args:
-        path: The directory, created if missing. Only the owner may access files that the store
-            creates.
-        durability: When a commit is flushed to the disk and survives a power failure. `sync`:
-            before it is acknowledged. `batch`: within one second. `exit`: when the store is
-            closed. With every value, commits survive the end of the process.
-        cleanup_period_days: Days that a session is kept after its last record. Must be above 0;
-            `math.inf` keeps sessions forever. Old sessions are deleted after opening and once a
-            day.
-        wall_clock: Returns seconds since the epoch; used to compute the age of sessions.
+        path: The directory, which is created if it is missing. Only the owner can access files that
+            the store creates.
+        durability: The time at which a commit is flushed to the disk, after which it survives a
+            power failure: before it is acknowledged (`sync`), within one second (`batch`), or when
+            the store is closed (`exit`). With every value, commits survive the end of the process.
+        cleanup_period_days: How many days a session is kept after its last record. Must be above 0;
+            `math.inf` keeps sessions forever. Old sessions are deleted after the store is opened,
+            and then once a day.
+        wall_clock: A function that returns seconds since the epoch; used to compute the age of
+            sessions.
 
     Raises:
         ConfigError: A value is invalid.
@@ -66,7 +68,7 @@ class JsonlStore(DiskStore):
 
     @property
     def repairs(self) -> tuple[Repair, ...]:
-        """The incomplete lines removed since this object was created, oldest first."""
+        """The removals of incomplete lines since this object was created, oldest first."""
         return tuple(self._repairs)
 
 

@@ -1,4 +1,4 @@
-"""Session logs in memory, the default. They live as long as the runtime keeps the session."""
+"""Session logs in memory (the default), which live as long as the runtime keeps the session."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,17 +25,18 @@ class _Log:
     records: list[AnyEvent] = attrs.field(factory=list[AnyEvent])
     fence: int = 0
     in_use: bool = False
-    # Created on first use: most logs in memory have neither.
+    # Created on first use, because most logs in memory have neither.
     metadata: JsonObject | None = None
     lines: dict[int, bytes] | None = None
 
 
 @attrs.define(eq=False)
 class MemoryStore:
-    """A `SessionStore` of dicts and lists that never waits. An evicted session is forgotten.
+    """A `SessionStore` that keeps everything in memory and never blocks.
 
-    Records are kept as objects and are not encoded. Therefore a record with a value that JSON does
-    not have, which the stores on disk refuse, is accepted, and fails only when it is exported.
+    An evicted session is deleted. Records are kept as objects and are not encoded. Therefore a
+    record with a value that JSON cannot represent, which the on-disk stores reject, is accepted
+    here and fails only when it is exported.
     """
 
     _logs: dict[str, _Log] = attrs.field(factory=dict[str, _Log], init=False)
@@ -109,14 +110,14 @@ class MemoryStore:
         limit: int = 50,
         after: str | None = None,
     ) -> SessionPage:
-        """Return a page of sessions. Takes time proportional to the number of sessions."""
+        """Return a page of sessions, in time proportional to the number of sessions."""
         query = asked(where, order, limit, after)
         return query.page_of_all(
             _info(name, log) for name, log in self._logs.items() if log.records
         )
 
     async def annotate(self, session_id: str, metadata: Mapping[str, JsonValue]) -> bool:
-        """Update metadata keys of the session. Return False if it has no records."""
+        """Update metadata keys of the session; return False if it has no records."""
         log = self._log(session_id)
         if log is None or not log.records:
             return False
@@ -124,22 +125,22 @@ class MemoryStore:
         return True
 
     def evicted(self, session_id: str) -> None:
-        """Forget the session: it is stored nowhere else."""
+        """Delete the session, which is stored nowhere else."""
         self._logs.pop(session_id, None)
 
     def released(self, session_id: str) -> None:
-        """Allow `prune` to delete the session. No other instance can open this store."""
+        """Allow `prune` to delete the session; no other instance can open this store."""
         log = self._logs.get(session_id)
         if log is not None:
             log.in_use = False
 
     async def delete(self, session_id: str) -> None:
-        """Forget the session."""
+        """Delete the session."""
         if self._log(session_id) is not None:
             del self._logs[session_id]
 
     async def prune(self, before: float) -> Sequence[str]:
-        """Forget unused sessions whose last record is older than `before`; return their ids."""
+        """Delete unused sessions whose last record is older than `before`; return their ids."""
         old = [
             name
             for name, log in self._logs.items()
@@ -150,7 +151,7 @@ class MemoryStore:
         return old
 
     async def aclose(self) -> None:
-        """Do nothing: the records stay readable for the next opening."""
+        """Do nothing, so that the records are available when the store is opened again."""
 
     def _log(self, session_id: str) -> _Log | None:
         log = self._logs.get(session_id)

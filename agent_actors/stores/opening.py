@@ -1,4 +1,4 @@
-"""Selection of a store from a path, for programs that are configured from outside."""
+"""Selects a store by its path, for programs that are configured externally."""
 
 import os
 from pathlib import Path
@@ -22,15 +22,15 @@ def open_store(
     durability: Durability = "batch",
     cleanup_period_days: float = CLEANUP_PERIOD_DAYS,
 ) -> SessionStore:
-    """Return the store at a path, to pass to `open_runtime`, which opens it.
+    """Return the store for a path; pass it to `open_runtime`, which opens it.
 
     Args:
         path: A file for SQLite, a directory for plain files.
-        format: The format. None: plain files if the path is a directory, otherwise SQLite.
-        durability: When a commit is flushed to the disk: `sync`, `batch` or `exit`; see
-            `SqliteStore`.
-        cleanup_period_days: Days that a session is kept after its last record. 0: nothing is
-            persisted, and existing files at the path are left alone.
+        format: The format. If None, plain files if the path is a directory, otherwise SQLite.
+        durability: The time at which a commit is flushed to the disk: `sync`, `batch` or `exit`;
+            see `SqliteStore`.
+        cleanup_period_days: How many days a session is kept after its last record. If 0, nothing is
+            persisted, and existing files at the path are not touched.
 
     Raises:
         ConfigError: A value is invalid.

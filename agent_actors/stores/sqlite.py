@@ -1,6 +1,6 @@
-"""Session logs in one SQLite file: the recommended store for sessions that outlive the program.
+"""Session logs in an SQLite file: the recommended store for sessions that outlive the program.
 
-The store is a database file with a write-ahead log. Each process writes from one separate thread.
+The store is a database file with a write-ahead log. Each process writes from a separate thread.
 `_sqlite_core.py` does the work, and `_sqlite_schema.py` defines the layout of the file.
 """
 
@@ -24,21 +24,23 @@ class SqliteStore(DiskStore):
     """A `SessionStore` in one SQLite file.
 
     An acknowledged append has reached the operating system and survives the end of the process,
-    even if the process is killed. `durability` says which commits also survive a power failure.
+    even if the process is killed. `durability` determines which commits also survive a power
+    failure.
 
     Args:
-        path: The file, on a local disk. It is created if missing, with its directories, and only
-            its owner may access it. The store also uses `<path>-wal`, `<path>-shm`,
-            `<path>-lock`, and the directory `<path>-results` for the complete texts of cut tool
-            results, at most 512 MiB per session.
-        durability: When a commit is flushed to the disk and survives a power failure. `sync`:
-            before it is acknowledged. `batch`: within one second. `exit`: when the store is
-            closed or SQLite checkpoints its log. A power failure never corrupts the file. It
-            can only lose the last commits, each of them completely.
-        cleanup_period_days: Days that a session is kept after its last record. Must be above 0;
-            `math.inf` keeps sessions forever. Old sessions are deleted after opening and once a
-            day.
-        wall_clock: Returns seconds since the epoch; used to compute the age of sessions.
+        path: The file, on a local disk. If it is missing, it is created with its directories, and
+            only its owner can access it. The store also uses `<path>-wal`, `<path>-shm` and
+            `<path>-lock`, and the directory `<path>-results` for the complete texts of truncated
+            tool results, at most 512 MiB per session.
+        durability: The time at which a commit is flushed to the disk, after which it survives a
+            power failure: before it is acknowledged (`sync`), within one second (`batch`), or when
+            the store is closed or SQLite checkpoints its log (`exit`). A power failure never
+            corrupts the file. Only the last commits can be lost, each of them completely.
+        cleanup_period_days: How many days a session is kept after its last record. Must be above 0;
+            `math.inf` keeps sessions forever. Old sessions are deleted after the store is opened,
+            and then once a day.
+        wall_clock: A function that returns seconds since the epoch; used to compute the age of
+            sessions.
 
     Raises:
         ConfigError: A value is invalid.

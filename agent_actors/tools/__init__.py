@@ -1,4 +1,4 @@
-"""Tools that a model may call, made from functions or from objects of the right shape."""
+"""Tools that a model may call, created from functions or from objects with the right interface."""
 
 from agent_actors.tools.context import ToolContext as ToolContext
 from agent_actors.tools.decorator import tool as tool

@@ -24,7 +24,7 @@ ask_user_question: Final[Tool] = Tool(
             "choices": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": "The answers to choose from; leave it out for a free answer.",
+                "description": "The answers to choose from; omit this to allow any answer.",
             },
         },
         "required": ["question"],
@@ -37,5 +37,5 @@ ask_user_question: Final[Tool] = Tool(
 
 
 def asks_the_user(tool: Tool) -> bool:
-    """Return whether this is the tool above; a tool of the caller may have the same name."""
+    """Return whether this is the tool above, not a caller's tool with the same name."""
     return tool.handler is ask_user_question.handler

@@ -1,4 +1,4 @@
-"""Passing of a call's arguments to a handler: as one dict, or by name in the annotated types."""
+"""Passes a call's arguments to a handler, as one dict or by name in the annotated types."""
 
 import inspect
 import types
@@ -26,7 +26,7 @@ class Binding(Protocol):
         ...
 
     def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
-        """Call the handler and return its return value; for an async handler, an awaitable.
+        """Call the handler and return its value, which is an awaitable for an async handler.
 
         Raises:
             ToolArgumentsError: An argument does not match the parameter's type.
@@ -42,7 +42,7 @@ class OneDict:
 
     @classmethod
     def of(cls, handler: Handler, *, tool: str) -> "OneDict":
-        """Return the binding of a handler, determined from the handler's signature.
+        """Return a binding for a handler, based on the handler's signature.
 
         Raises:
             ConfigError: The handler accepts neither one dict nor a dict and a context.
@@ -67,7 +67,7 @@ class OneDict:
 
 @attrs.frozen
 class ByName:
-    """A binding for handlers that take each argument by name, in its annotated type.
+    """A binding for handlers that take arguments by name, converted to the annotated types.
 
     Attributes:
         tool: The tool's name, for error messages.
@@ -125,12 +125,12 @@ def _takes(signature: inspect.Signature, count: int) -> bool:
 
 
 def _second_is_context(handler: Handler, signature: inspect.Signature) -> bool:
-    """Return whether the second parameter takes the context: only if its hint says so."""
+    """Return whether the second parameter takes the context, according to its type hint."""
     if not _takes(signature, 2):
         return False
     second = [*signature.parameters][1:2]
     try:
         hints = resolved_hints(callable_target(handler))
     except SchemaError:
-        return False  # the dict form needs no hints, so an unresolvable hint is not an error
+        return False  # not an error, because the dict form needs no hints
     return bool(second) and is_context_hint(hints.get(second[0]))

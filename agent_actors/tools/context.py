@@ -1,4 +1,4 @@
-"""The interface through which a tool learns about its run. Does not depend on trio."""
+"""The interface through which a tool learns about its run. Independent of trio."""
 
 from pathlib import Path
 from typing import Protocol
@@ -11,7 +11,7 @@ from agent_actors.domain.run import RunInfo
 
 
 class ToolContext(Protocol):
-    """The context of a tool call; handlers may use every member from a thread, too."""
+    """The context of a tool call. Handlers may also use every member from a thread."""
 
     @property
     def session_id(self) -> str:
@@ -61,21 +61,21 @@ class ToolContext(Protocol):
         """Record an event in the session, in the same commit as the result of the call.
 
         Args:
-            event: An event without its header, for example
-                `functools.partial(FileChanged, path="a.txt", content="new")`; also `TodosChanged`,
-                `SkillActivated` and `Notification`.
+            event: An event without its header, for example `functools.partial(FileChanged,
+                path="a.txt", content="new")`; also `TodosChanged`, `SkillActivated` and
+                `Notification`.
 
         Raises:
-            ConfigError: Events of this type are recorded by runs only.
-            InvalidEventError: The event cannot be read back from a log.
-            RuntimeError: The call has ended, or no run made it.
+            ConfigError: Only runs may record events of this type.
+            InvalidEventError: The event could not be read back from a log.
+            RuntimeError: The call has ended, or was not made by a run.
         """
         ...
 
 
 @attrs.frozen
 class DetachedContext:
-    """The context of a call outside of a run: `Tool.execute` in manual mode."""
+    """The context of a call outside a run, by `Tool.execute` in manual mode."""
 
     tool_name: str
 
@@ -96,7 +96,7 @@ class DetachedContext:
 
     @property
     def call_id(self) -> str:
-        """Always empty: there is no call of a model."""
+        """Always empty: no model made the call."""
         return ""
 
     @property

@@ -1,4 +1,4 @@
-"""The decorator `@tool`, which makes a tool from a function."""
+"""The decorator `@tool`, which creates a tool from a function."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from agent_actors.schema.type_hints import callable_target, parameters_of
 from agent_actors.tools.binding import ByName, Handler, is_context_hint
 from agent_actors.tools.tool import OnCancel, Tool, Validator, check_name
 
-# Distinguishes "not given" from None, which means a tool without a schema.
+# Means "not passed", as opposed to None, which means a tool without a schema.
 _FROM_HINTS: Final[Mapping[str, object]] = {}
 
 
@@ -48,28 +48,29 @@ def tool(
     input_schema: Mapping[str, object] | None = _FROM_HINTS,
     **options: Unpack[ToolOptions],
 ) -> Tool | Callable[[Handler], Tool]:
-    """Make a `Tool` from a function with type hints, or from a function and a schema.
+    """Create a `Tool` from a function with type hints, or from a function and a schema.
 
-    Typed form, `@tool` or `@tool(timeout=5)`: name, description and schema are taken from the
-    function's name, docstring and hints. The arguments are passed by name in their annotated types.
-    A parameter annotated with `ToolContext` receives the context and is not part of the schema.
-    Unknown arguments are refused.
+    Typed form, `@tool` or `@tool(timeout=5)`: the tool's name, description and schema are taken
+    from the function's name, docstring and hints. The arguments are passed by name in their
+    annotated types. A parameter annotated with `ToolContext` receives the context and is not part
+    of the schema. Calls with unknown arguments are rejected.
 
-    Dict form, `@tool("name", "description", {...})`: the handler takes one dict, and optionally the
-    `ToolContext` as second argument. The schema is a JSON Schema of an object, or the short form:
-    `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int, "required":
-    False}}`. A default only tells the model the meaning of an absent value; the dict contains the
-    arguments as received.
+    Dict form, `@tool("name", "description", {...})`: the handler takes one dict and, optionally,
+    the `ToolContext` as the second argument. The schema is a JSON Schema of an object, or the short
+    form: `{"city": str, "units": {"type": "string", "default": "c"}, "n": {"type": int, "required":
+    False}}`. A default only tells the model what an absent value means; it is not added to the
+    dict, which contains the arguments as received.
 
     Args:
         name: The tool's name; by default, the function's name.
         description: Description for the model; by default, the docstring without its sections.
-        input_schema: Selects the dict form; None accepts any object without validation.
+        input_schema: The schema for the dict form. If None, any object is accepted without
+            validation.
         **options: `timeout`, `exclusive`, `max_concurrency`, `on_cancel`, `validator`, `read_only`,
         `destructive`, `idempotent`, `open_world`; see `Tool`.
 
     Raises:
-        ConfigError: The tool is invalid; names the tool and the problem.
+        ConfigError: The tool is invalid. The message names the tool and the problem.
     """
     if name is not None and not isinstance(name, str):
         return _typed(name, None, None, {})

@@ -1,4 +1,4 @@
-"""Conversion of a handler's return value to the result for the model."""
+"""Converts a handler's return value to the result for the model."""
 
 import dataclasses
 import json
@@ -11,14 +11,15 @@ from agent_actors.codec.json_values import clean_text, to_json
 from agent_actors.domain.blocks import FileBlock, ImageBlock, OpaqueBlock, TextBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 
-# What converts within a millisecond: characters of text, and values in containers.
+# The sizes that can be converted within a millisecond: characters of text, and values in
+# containers.
 _FAST_CHARACTERS: Final = 2**20
 _FAST_VALUES: Final = 500
 
 
 @attrs.frozen
 class ToolOutput:
-    """The result of a tool call; a handler may return one to set more than the content.
+    """The result of a tool call. A handler may return an instance to set more than the content.
 
     Attributes:
         content: The result that the model receives: text, JSON, or blocks in their dict form.
@@ -32,14 +33,14 @@ class ToolOutput:
 
 
 def to_output(value: object) -> ToolOutput:
-    """Return a handler's return value as a `ToolOutput` that shares no mutable part with it.
+    """Convert a handler's return value to a `ToolOutput` that shares no mutable part with it.
 
     Text stays text; None becomes empty text. Dicts, lists, attrs and dataclass instances become
-    JSON values; numbers, bools and enums become JSON text. A block, or a list of blocks, becomes
-    their dict form.
+    JSON values; numbers, bools and enums become JSON text. A block, or each block in a list of
+    blocks, is converted to its dict form.
 
     Raises:
-        TypeError: The value cannot be represented in JSON; names the type and the path.
+        TypeError: The value cannot be represented in JSON. The message names the type and the path.
     """
     if isinstance(value, ToolOutput):
         return ToolOutput(
@@ -49,7 +50,7 @@ def to_output(value: object) -> ToolOutput:
 
 
 def converts_fast(value: object) -> bool:
-    """Return whether `to_output` takes certainly less than about a millisecond for a value."""
+    """Return whether `to_output` is certain to take less than about a millisecond for a value."""
     if isinstance(value, str):
         return value.isascii() or len(value) <= _FAST_CHARACTERS
     left, waiting = _FAST_CHARACTERS, [value]

@@ -1,14 +1,15 @@
-"""The required type of a run's output: its schema, and the validation of responses.
+"""The required type of a run's output, with its schema and the validation of responses.
 
-An `OutputSpec` is made once, with the agent, and any number of runs share it. On the wire, the
-output is always one JSON object, because endpoints accept only objects at the root of a schema. A
-value that is not an object (a list, a union, one of several texts) is the only field, `output`, of
-such an object. This module does not know how providers request the output.
+An `OutputSpec` is created once, together with the agent, and shared by any number of runs. On the
+wire, the output is always one JSON object, because endpoints accept only objects at the root of a
+schema. A value that is not an object (such as a list, a union or one of several texts) is wrapped
+in an object whose only field is `output`. This module does not know how providers request the
+output.
 
 Validation is strict about the value and lenient about its form. Whitespace and a code fence around
-the complete text are removed. An object that is repeated or wrapped in a string is extracted. A
-bare value is accepted in place of the object with one field. Other text around the JSON is an
-error: JSON is never searched for in prose.
+the complete text are removed. An object that is repeated, or is encoded in a JSON string, is
+extracted. A bare value is accepted in place of the object with one field. Any other text around the
+JSON is an error, because prose is never searched for JSON.
 """
 
 import json
@@ -32,7 +33,7 @@ from agent_actors.schema.validate import Check, compile_schema
 T_co = TypeVar("T_co", covariant=True)
 
 FIELD: Final = "output"
-"""The only field of the object around a value that is not an object; also the default name."""
+"""The only field of the object that wraps a value; also the default name of the output."""
 
 _MAX_NAME_CHARACTERS: Final = 64
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -43,10 +44,10 @@ _BLANKS: Final = " \t\r\n\ufeff"
 
 @attrs.frozen
 class Valid(Generic[T_co]):
-    """A response that has the requested type.
+    """A response that matches the requested type.
 
     Attributes:
-        value: The response in its type.
+        value: The response, converted to the type.
         data: The response as JSON.
     """
 
@@ -56,11 +57,11 @@ class Valid(Generic[T_co]):
 
 @attrs.frozen
 class Invalid:
-    """A response that does not have the requested type.
+    """A response that does not match the requested type.
 
     Attributes:
-        fault: The error, with the path where it occurred.
-        feedback: The error for the model, with a remedy.
+        fault: The validation error, with the path of the invalid value.
+        feedback: The message for the model: the error and a remedy.
     """
 
     fault: str
@@ -72,20 +73,20 @@ OutputVerdict: TypeAlias = Valid[T_co] | Invalid
 
 @attrs.frozen(eq=False)
 class OutputSpec(Generic[T_co]):
-    """The required output of a run, for types that are not a class.
+    """The required type of a run's output; needed for types that are not a class.
 
     `AgentOptions(output_type=…)` accepts a class directly. Use an `OutputSpec` for unions and
-    literals, which type checkers do not treat as classes. Write the type twice, once for type
-    checkers and once for the program: `OutputSpec[City | Unknown](City | Unknown)`. Use
-    `json_schema` for a JSON Schema.
+    literals, which type checkers do not treat as classes. Pass the type twice, once for type
+    checkers and once for the program: `OutputSpec[City | Unknown](City | Unknown)`. For a JSON
+    Schema, use `json_schema`.
 
     Args:
-        form: An attrs class, a dataclass, a TypedDict, or any other type that a tool's parameter
-            may have.
-        name: The name on the wire; empty: the type's name.
-        description: Description for the model; empty: the type's docstring.
-        strict: True to make endpoints with a strict mode enforce the schema, False not to; None:
-            True if the schema has a strict form.
+        form: An attrs class, a dataclass, a TypedDict, or any other type that is allowed for a
+            tool's parameter.
+        name: The name on the wire. If empty, the type's name.
+        description: Description for the model. If empty, the type's docstring.
+        strict: True to make endpoints with a strict mode enforce the schema; None means True if the
+            schema has a strict form, otherwise False.
 
     Raises:
         ConfigError: `strict` is True, but the schema has no strict form.
@@ -117,13 +118,13 @@ class OutputSpec(Generic[T_co]):
         description: str = "",
         strict: bool | None = None,
     ) -> "OutputSpec[JsonValue]":
-        """Return a spec for a JSON Schema; the output is plain JSON.
+        """Return a spec for a JSON Schema. The output is then plain JSON.
 
         Args:
             schema: A JSON Schema of any type. External references are never fetched.
-            name: The name on the wire; empty: the schema's `title`.
-            description: Description for the model; empty: the schema's `description`.
-            strict: As for the class.
+            name: The name on the wire. If empty, the schema's `title`.
+            description: Description for the model. If empty, the schema's `description`.
+            strict: The same as for the class.
 
         Raises:
             ConfigError: `strict` is True, but the schema has no strict form.
@@ -157,7 +158,7 @@ class OutputSpec(Generic[T_co]):
 
     def _read(self, value: JsonObject) -> Valid[T_co]:
         data = value[FIELD] if self._bare else value
-        own = copy_json(data)  # the result may share parts with it
+        own = copy_json(data)  # the result may share parts with its argument
         if isinstance(self.form, Mapping):
             return Valid(cast(T_co, own), data)
         path = FIELD if self._bare else ""
@@ -165,7 +166,7 @@ class OutputSpec(Generic[T_co]):
         return Valid(cast(T_co, made), data)
 
     def _no_json(self, fault: str) -> Invalid:
-        # A model that responds with prose may never have received the schema.
+        # If a model responds with prose, it may never have received the schema.
         schema = json.dumps(self.schema.schema, ensure_ascii=False)
         return Invalid(
             fault,
@@ -174,12 +175,12 @@ class OutputSpec(Generic[T_co]):
         )
 
 
-# Derived fields of a frozen class are set with this function, in `__attrs_post_init__` only.
+# Sets derived fields of a frozen class; used only in `__attrs_post_init__`.
 _set: Final = object.__setattr__
 
 
 def as_output_spec(form: object) -> OutputSpec[object] | None:
-    """Return the spec of an agent's `output_type`; None if the output is plain text.
+    """Return the spec for an agent's `output_type`; None if the output is plain text.
 
     Raises:
         SchemaError: The type has no JSON Schema.
@@ -204,8 +205,8 @@ def _schema_of(form: object) -> JsonObject:
 
 
 def _around(schema: JsonObject) -> JsonObject:
-    """Return an object schema with one field, whose schema is this one."""
-    # References within a schema start at its root, so the definitions move there.
+    """Return an object schema whose only field has this schema."""
+    # References start at the root of a schema, so the definitions are moved there.
     moved: JsonObject = {key: value for key, value in schema.items() if key in _AT_ROOT}
     held: JsonObject = {key: value for key, value in schema.items() if key not in _AT_ROOT}
     return {
@@ -233,8 +234,8 @@ def _output_schema(
     strict = None if spec.strict is False else strict_form(schema)
     if spec.strict and strict is None:
         raise ConfigError(
-            f"output_type {name}: strict=True, but its schema has no strict form; give every field "
-            "a type and no default factory, or omit strict"
+            f"output_type {name}: strict=True was passed, but the schema has no strict form; give "
+            "every field a type and no default factory, or omit strict"
         )
     return OutputSchema(name, schema, spec.description or description, strict)
 
@@ -251,7 +252,7 @@ class _NoJsonError(Exception):
 
 
 def _json_in(text: str) -> JsonValue:
-    """Return the one JSON value in a text.
+    """Return the only JSON value in a text.
 
     Raises:
         _NoJsonError: The text is not one JSON value.
@@ -268,7 +269,8 @@ def _json_in(text: str) -> JsonValue:
     except (msgspec.DecodeError, UnicodeError) as error:
         fault = f"the response is not JSON: {error}"
     if fault or isinstance(value, str):
-        # An object that is repeated, contains lone surrogates, or is wrapped in a string.
+        # The text may be an object that is repeated, contains lone surrogates, or is encoded in a
+        # string.
         parsed = parse_arguments(text)
         if len(parsed) == 1 and isinstance(parsed[0], GoodArguments) and parsed[0].input:
             return parsed[0].input
@@ -278,7 +280,7 @@ def _json_in(text: str) -> JsonValue:
 
 
 def _unfenced(text: str) -> str:
-    """Return the content of a code fence around the complete text; without a fence, the text."""
+    """Return the text without a code fence around it, if there is one."""
     head, line_end, rest = text.partition("\n")
     language = head.removeprefix(_FENCE).strip(_BLANKS)
     if not (line_end and head.startswith(_FENCE) and rest.endswith(_FENCE)):

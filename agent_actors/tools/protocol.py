@@ -1,4 +1,4 @@
-"""Structural types of tools: any object of the right shape is accepted as a tool."""
+"""Structural types for tools: any object with the right interface is accepted as a tool."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol, TypeAlias, TypedDict, cast, runtime_checkable
@@ -13,27 +13,27 @@ class ToolProtocol(Protocol):
     """The interface of a tool: name, description, schema and a method that runs it.
 
     An object with `parameters` instead of `input_schema` (`ParametersTool`) is accepted too, and so
-    is an `execute` that is sync or takes a `ToolContext` as second argument. The attributes
+    is an `execute` that is sync or takes a `ToolContext` as its second argument. The attributes
     `read_only`, `destructive`, `idempotent` and `open_world` are used if they exist.
     """
 
     @property
     def name(self) -> str:
-        """Up to 64 letters, digits, `_` and `-`."""
+        """The name: up to 64 letters, digits, `_` and `-`."""
         ...
 
     @property
     def description(self) -> str:
-        """Purpose of the tool and when to use it, for the model."""
+        """The purpose of the tool and when to use it, for the model."""
         ...
 
     @property
     def input_schema(self) -> Mapping[str, JsonValue] | None:
-        """The JSON Schema of the arguments; None accepts any object without validation."""
+        """The JSON Schema of the arguments. If None, any object is accepted without validation."""
         ...
 
     async def execute(self, arguments: dict[str, JsonValue], /) -> object:
-        """Run the tool; return any value that a handler may return."""
+        """Run the tool and return any value that a handler may return."""
         ...
 
 
@@ -43,21 +43,21 @@ class ParametersTool(Protocol):
 
     @property
     def name(self) -> str:
-        """Up to 64 letters, digits, `_` and `-`."""
+        """The name: up to 64 letters, digits, `_` and `-`."""
         ...
 
     @property
     def description(self) -> str:
-        """Purpose of the tool and when to use it, for the model."""
+        """The purpose of the tool and when to use it, for the model."""
         ...
 
     @property
     def parameters(self) -> Mapping[str, JsonValue] | None:
-        """The JSON Schema of the arguments; None accepts any object without validation."""
+        """The JSON Schema of the arguments. If None, any object is accepted without validation."""
         ...
 
     async def execute(self, arguments: dict[str, JsonValue], /) -> object:
-        """Run the tool; return any value that a handler may return."""
+        """Run the tool and return any value that a handler may return."""
         ...
 
 
@@ -65,7 +65,7 @@ AnyTool: TypeAlias = Tool | ToolProtocol | ParametersTool
 
 
 class _Traits(TypedDict, total=False):
-    """Optional properties of a tool; `Tool` validates their types and combination."""
+    """Optional properties of a tool. `Tool` validates their types and their combination."""
 
     read_only: bool
     destructive: bool | None
@@ -98,7 +98,7 @@ def _traits(obj: object) -> _Traits:
 
 
 def check_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
-    """Return all tools as `Tool`s, in order.
+    """Convert all tools to `Tool`s, in order.
 
     Raises:
         ConfigError: An item is not a tool, or two tools have the same name.

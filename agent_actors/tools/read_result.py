@@ -1,7 +1,7 @@
-"""The tool with which a model reads the rest of a tool result that was cut.
+"""The tool with which a model reads the rest of a truncated tool result.
 
-A run offers the tool once a result of its session has been cut, unless the agent has a tool of the
-same name or the permission policy of the run does not offer it.
+A run offers the tool once a result in its session has been truncated, unless the agent has a tool
+with the same name or the run's permission policy does not allow it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,15 +13,15 @@ from agent_actors.tools.tool import Tool
 
 READ_RESULT: Final = "ReadResult"
 
-# Bytes of a result that its notice may take.
+# Number of bytes of a result that are reserved for its notice.
 NOTICE_BYTES: Final = 500
 
-# Returns the part of the complete text of a call's result that begins at an offset.
+# Reads a part of the complete text of a call's result, beginning at an offset.
 Read = Callable[[str, int], Awaitable[ToolOutput]]
 
 
 def read_result_tool(read: Read) -> Tool:
-    """Return the tool of one run.
+    """Return the tool for one run.
 
     Args:
         read: Reads a part of a result, given the id of its call and the offset in bytes.
@@ -58,16 +58,16 @@ def read_result_tool(read: Read) -> Tool:
 
 
 def cut_notice(call_id: str, shown: int, total: int, *, readable: bool) -> str:
-    """Return the notice at the end of a result that was cut.
+    """Return the notice at the end of a truncated result.
 
     Args:
         call_id: The call.
-        shown: The number of bytes of text before the notice.
-        total: The number of bytes of the complete text.
+        shown: The number of bytes of the text before the notice.
+        total: The number of bytes in the complete text.
         readable: True if the model can read the rest.
     """
     rest = (
-        f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={shown} to read on."
+        f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={shown} to continue reading."
         if readable
         else "The rest is not available."
     )
@@ -75,8 +75,10 @@ def cut_notice(call_id: str, shown: int, total: int, *, readable: bool) -> str:
 
 
 def page_notice(call_id: str, start: int, end: int, total: int) -> str:
-    """Return the notice at the end of a part of a result, from the byte `start` to `end`."""
+    """Return the notice after a part of a result, from byte `start` to byte `end`."""
     rest = "This is the end of the result."
     if end < total:
-        rest = f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={end} to read on."
-    return f"\n\n[These are the bytes {start} to {end} of {total}. {rest}]"
+        rest = (
+            f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={end} to continue reading."
+        )
+    return f"\n\n[These are bytes {start} to {end} of {total}. {rest}]"

@@ -1,8 +1,8 @@
-"""The text of a tool result in slices: measuring it, and cutting it to a maximum size.
+"""Measures the text of a tool result and truncates it to a maximum size, in slices.
 
-A result may have hundreds of megabytes. One step over all of it, such as `json.dumps`, would block
-every other thread of the interpreter until it ends. Everything here proceeds in slices instead, so
-that another thread can run after each of them.
+A result may have hundreds of megabytes. Processing all of it in one step, such as `json.dumps`,
+would block every other thread of the interpreter. This module therefore works in slices, and other
+threads can run after each slice.
 """
 
 import json
@@ -14,20 +14,20 @@ from agent_actors.domain.json import JsonObject, JsonValue
 
 Content: TypeAlias = str | JsonObject | list[JsonValue]
 
-# Characters of a slice: about a tenth of a millisecond of encoding.
+# Number of characters in a slice, which takes about a tenth of a millisecond to encode.
 SLICE: Final = 2**16
-# The number of values that `is_small` looks at. More of them would take a millisecond.
+# The number of values that `is_small` examines. Examining more would take a millisecond.
 _LOOKS: Final = 500
-# An upper bound of the bytes of a character (a control character as `\\u0000`), and of the bytes of
-# a value in addition to its characters.
+# Upper bounds on the bytes per character (a control character becomes `\\u0000`), and on the
+# additional bytes per value.
 _BYTES_PER_CHARACTER: Final = 6
 _BYTES_PER_VALUE: Final = 32
 
 
 def is_small(value: JsonValue, limit: float) -> bool:
-    """Return whether the text of a value has certainly no more than `limit` bytes.
+    """Return whether the text of a value certainly has no more than `limit` bytes.
 
-    Takes less than a millisecond. A value with many parts may be small although this returns False.
+    This takes less than a millisecond. The result may be False for a small value with many parts.
     """
     if isinstance(value, str) and value.isascii():
         return len(value) <= limit
@@ -52,7 +52,7 @@ def is_small(value: JsonValue, limit: float) -> bool:
 
 
 def text_chunks(content: Content) -> Iterator[bytes]:
-    """Yield the text of a result, as `ToolResultBlock.text` has it, in UTF-8 chunks."""
+    """Yield the text of a result, which is that of `ToolResultBlock.text`, in chunks of UTF-8."""
     chunk: list[bytes] = []
     size = 0
     for piece in _slices(content):
@@ -66,7 +66,7 @@ def text_chunks(content: Content) -> Iterator[bytes]:
 
 
 def cut_text(chunks: Iterable[bytes], size: int) -> str:
-    """Return the text of the first `size` bytes of a text, without a character that is cut."""
+    """Return the text in the first `size` bytes, without an incomplete last character."""
     head = bytearray()
     for chunk in chunks:
         head += chunk[: size - len(head)]
@@ -76,14 +76,14 @@ def cut_text(chunks: Iterable[bytes], size: int) -> str:
 
 
 def cut_content(content: Content, chunks: Iterable[bytes], size: int) -> tuple[Content, int]:
-    """Return the content cut to its first bytes of text, and the number of bytes of that text.
+    """Truncate the content; return it and the number of bytes of its remaining text.
 
-    The images and files in a list of blocks stay. Content that is JSON becomes text.
+    Images and files in a list of blocks are kept. JSON content becomes text.
 
     Args:
         content: The content.
-        chunks: Its text, see `text_chunks`.
-        size: The maximum number of bytes.
+        chunks: The content's text; see `text_chunks`.
+        size: The maximum number of bytes of text.
     """
     texts = _part_texts(content)
     if texts is None:
@@ -100,7 +100,7 @@ def cut_content(content: Content, chunks: Iterable[bytes], size: int) -> tuple[C
         elif head:
             parts.append({"type": "text", "text": head})
         if head != text:
-            size = used  # nothing follows a text that is cut
+            size = used  # nothing may follow truncated text
     return parts, used
 
 

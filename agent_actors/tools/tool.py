@@ -1,7 +1,7 @@
 """The class `Tool`: a description for the model, validation of arguments, and a handler.
 
-A `Tool` is immutable and holds no state of a run, so any number of runs may share it. It does not
-depend on trio: its caller decides in which thread a sync handler runs and when it is cancelled.
+A `Tool` is immutable and has no per-run state, so any number of runs may share it. It does not
+depend on trio: the caller decides in which thread a sync handler runs and when it is cancelled.
 `handler` is the user's own function; a `Binding` defines how it receives the arguments (as one
 dict, or by name in the annotated types).
 """
@@ -25,10 +25,10 @@ from agent_actors.tools.output import ToolOutput, to_output
 
 OnCancel: TypeAlias = Literal["join", "abandon"]
 Validator: TypeAlias = Callable[[JsonObject], str | None]
-# Takes the name of the tool and the arguments.
+# A validator that takes the name of the tool and the arguments.
 ToolValidator: TypeAlias = Callable[[str, JsonObject], str | None]
 
-# The strictest of the common rules of endpoints.
+# The strictest rule among common endpoints.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 _MAX_NAME_CHARACTERS: Final = 64
 
@@ -38,20 +38,21 @@ class Tool:
     """A tool that a model may call.
 
     Attributes:
-        name: Up to 64 letters, digits, `_` and `-`.
-        description: Purpose of the tool and when to use it, for the model.
-        input_schema: The JSON Schema of the arguments; None accepts any object without validation.
+        name: The name: up to 64 letters, digits, `_` and `-`.
+        description: The purpose of the tool and when to use it, for the model.
+        input_schema: The JSON Schema of the arguments. If None, any object is accepted without
+            validation.
         handler: The user's function, sync or async; for an external tool, a function that raises.
         external: True if the tool has no handler; the caller of the run executes its calls.
-        timeout: Timeout of one call, in seconds; None: the runtime's default.
+        timeout: Timeout for one call, in seconds; None means the runtime's default.
         exclusive: True if no other call of the run may run at the same time.
-        max_concurrency: Maximum number of concurrent calls of this tool in a runtime; None: no
-            limit of its own.
-        on_cancel: For a sync handler: `join` ends a cancelled call when its thread returns;
-            `abandon` ends it immediately and lets the thread continue.
+        max_concurrency: Maximum number of concurrent calls of this tool in a runtime; None means
+            that this tool has no limit of its own.
+        on_cancel: For a sync handler: with `join`, a cancelled call ends when its thread returns;
+            with `abandon`, it ends immediately, and the thread continues.
         validator: Called with the arguments after validation by the schema; returns an error
             message, or None.
-        read_only: True if the tool changes nothing outside of the run.
+        read_only: True if the tool changes nothing outside the run.
         destructive: True if the tool may overwrite, delete or revert something instead of only
             adding; never together with `read_only`.
         idempotent: True if a repeated call with the same arguments has no further effect; always
@@ -101,38 +102,38 @@ class Tool:
         open_world: bool = True,
         binding: Binding | None = None,
     ) -> None:
-        """Make a tool with a handler that takes one dict of arguments, or without a handler.
+        """Create a tool whose handler takes one dict of arguments, or a tool without a handler.
 
         A tool without a handler is *external*. Hooks and permissions apply to its calls as to any
-        other. The run then ends suspended, with the calls in `result.external_calls`, and continues
-        when `runtime.resume` receives their results. Options about running the handler have no
-        effect on an external tool.
+        other call. The run is then suspended, with the calls in `result.external_calls`, and
+        continues when `runtime.resume` receives their results. Options that affect how a handler
+        runs have no effect on an external tool.
 
         A `PermissionPolicy` uses `read_only`, `destructive`, `idempotent` and `open_world` to
-        decide about calls. Their meanings and defaults are those of the Model Context Protocol's
-        tool annotations: the worst is assumed of a tool that does not set them.
+        decide about calls. They have the same meanings and defaults as the Model Context Protocol's
+        tool annotations: the worst case is assumed for a tool that does not set them.
 
         Args:
-            name: Up to 64 letters, digits, `_` and `-`.
+            name: The name: up to 64 letters, digits, `_` and `-`.
             description: Description for the model.
             input_schema: A JSON Schema of an object, the short form (see `tool`), or None.
             handler: Called with one dict, and with the `ToolContext` if it has a second parameter;
-                None makes an external tool.
-            timeout: Timeout of one call, in seconds; None: the runtime's default.
+                None for an external tool.
+            timeout: Timeout for one call, in seconds; None means the runtime's default.
             exclusive: True if no other call of the run may run at the same time.
             max_concurrency: Maximum number of concurrent calls of this tool in a runtime.
             on_cancel: `join` or `abandon`, for a sync handler.
-            validator: Additional validation of the arguments.
-            read_only: True if the tool changes nothing outside of the run.
-            destructive: True if the tool may overwrite, delete or revert something; None: the
+            validator: A function for additional validation of the arguments.
+            read_only: True if the tool changes nothing outside the run.
+            destructive: True if the tool may overwrite, delete or revert something; None means the
                 opposite of `read_only`.
             idempotent: True if a repeated call has no further effect; ignored with `read_only`.
             open_world: True if the tool accesses more than a closed domain on this machine.
-            binding: Defines how a handler that does not take one dict receives the arguments; set
-                by `@tool` for a typed function.
+            binding: Defines how a handler that does not take a single dict receives the arguments;
+                `@tool` sets it for a typed function.
 
         Raises:
-            ConfigError: The tool is invalid; names the tool and the problem.
+            ConfigError: The tool is invalid. The message names the tool and the problem.
         """
         check_name(name)
         _check_options(name, description, timeout, max_concurrency, on_cancel)
@@ -174,11 +175,11 @@ class Tool:
         return tool_to_openai(self.spec)
 
     def check(self, arguments: JsonObject) -> None:
-        """Validate arguments against the schema, then by the tool's own validator.
+        """Validate arguments against the schema, and then with the tool's own validator.
 
         Raises:
-            ToolArgumentsError: The arguments are invalid; names the field, the expected and the
-                actual value. If the validator itself raised, its exception is the cause.
+            ToolArgumentsError: The arguments are invalid. The message names the field and the
+                expected and actual values. If the validator raised an exception, it is the cause.
         """
         if self._check_schema is not None:
             self._check_schema(arguments)
@@ -196,13 +197,14 @@ class Tool:
     async def execute(self, arguments: Mapping[str, JsonValue]) -> object:
         """Validate the arguments, call the handler, and return its return value unchanged.
 
-        For use without a runtime, in manual mode. A sync handler runs in the calling thread and
-        blocks the event loop until it returns. The handler receives a deep copy of the arguments.
+        Use this method without a runtime, in manual mode. A sync handler runs in the calling thread
+        and blocks the event loop until it returns. The handler receives a deep copy of the
+        arguments.
 
         Raises:
             ToolArgumentsError: The arguments are invalid.
 
-        Cancellation: that of the handler.
+        Cancellation: depends on the handler.
         """
         own = copy_object(arguments)
         self.check(own)
@@ -216,19 +218,20 @@ class Tool:
             ToolArgumentsError: An argument does not match the annotated type.
             TypeError: The result cannot be represented in JSON.
 
-        Cancellation: that of the handler.
+        Cancellation: depends on the handler.
         """
         return self.output_of(await self.call(arguments, context))
 
     async def call(self, arguments: JsonObject, context: ToolContext | None) -> object:
         """Call an async handler with validated arguments, and return its return value unchanged.
 
-        For a caller that converts the value elsewhere, with `output_of`: a large value takes long.
+        For callers that convert the value elsewhere with `output_of`, because converting a large
+        value takes long.
 
         Raises:
             ToolArgumentsError: An argument does not match the annotated type.
 
-        Cancellation: that of the handler.
+        Cancellation: depends on the handler.
         """
         result = self._call(arguments, context)
         return await result if inspect.isawaitable(result) else result
@@ -251,10 +254,11 @@ class Tool:
         return self.output_of(result)
 
     def output_of(self, result: object) -> ToolOutput:
-        """Return a handler's return value as an output; see `to_output`.
+        """Convert a handler's return value to an output; see `to_output`.
 
         Raises:
-            TypeError: The value cannot be represented in JSON; names the tool and the type.
+            TypeError: The value cannot be represented in JSON. The message names the tool and the
+                type.
         """
         try:
             return to_output(result)
@@ -274,15 +278,15 @@ def _carried_out_elsewhere(arguments: JsonObject) -> str:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that some endpoint would refuse.
+    """Raise an error for a name that some endpoints would reject.
 
     Raises:
-        ConfigError: The name is invalid; names the name and the rule.
+        ConfigError: The name is invalid. The message contains the name and the rule.
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - names may come from untyped code
         raise ConfigError(f"a tool's name must be text; got {name!r:.80}")
     if not name:
-        raise ConfigError("a tool's name is empty; expected letters, digits, '_' and '-'")
+        raise ConfigError("a tool's name must not be empty; expected letters, digits, '_' and '-'")
     if len(name) > _MAX_NAME_CHARACTERS:
         raise ConfigError(
             f"tool name {name[:_MAX_NAME_CHARACTERS]!r}… has {len(name)} characters; "
@@ -319,8 +323,8 @@ def _check_traits(
     idempotent: bool | None,
     open_world: bool,
 ) -> None:
-    # These values may come from untyped code: a text such as "false" would be true, and a check
-    # that relies on it would allow too much.
+    # These values may come from untyped code. A text such as "false" would count as true, and a
+    # permission check that relies on it would allow too much.
     for trait, value, may_be_none in (
         ("read_only", read_only, False),
         ("destructive", destructive, True),
@@ -331,7 +335,7 @@ def _check_traits(
             raise ConfigError(f"tool {name!r}: {trait} must be True or False; got {value!r:.80}")
     if read_only and destructive:
         raise ConfigError(
-            f"tool {name!r}: it cannot be both read_only and destructive; set one of them to False"
+            f"tool {name!r}: the tool cannot be both read_only and destructive; set one to False"
         )
 
 

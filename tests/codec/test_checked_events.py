@@ -110,14 +110,17 @@ class Mine(Notification):
             note("a", data=float("nan")),
             "notification event: nan is not a JSON number - at `$.data`",
         ),
-        (note("a", data=cast(Any, {"b": [b"x"]})), "a value of type bytes is not JSON (at b[0])"),
+        (
+            note("a", data=cast(Any, {"b": [b"x"]})),
+            "a value of type bytes cannot be converted to JSON (at b[0])",
+        ),
         (note("a", data=nested(MAX_DEPTH + 1)), "at most 100 levels deep; got more"),
         (
             UserMessage(SCOPE, "i", 1.0, "a", (TextBlock("a", extra={"x": nested(200)}),)),
             "at most 100 levels deep; got more",
         ),
         (note("a", data=endless()), "or a value that contains itself - at `$.data`"),
-        (note("a", data=10**5000), "not a JSON number - at `$.data`"),
+        (note("a", data=10**5000), "cannot be a JSON number - at `$.data`"),
         (
             UserMessage(SCOPE, "i", 1.0, "a", cast(Any, ("text",))),
             "expected a tuple of content blocks, got ('text',) - at `$.blocks`",
@@ -131,7 +134,7 @@ class Mine(Notification):
             "usage event: Expected `int`, got `str` - at `$.usage.input_tokens`",
         ),
         (ToolResult(SCOPE, "i", 1.0, "c", "t", cast(Any, 3)), "at `$.content`"),
-        (Mine(SCOPE, "i", 1.0, "a"), "expected an event class of agent_actors.events"),
+        (Mine(SCOPE, "i", 1.0, "a"), "expected an event class from agent_actors.events"),
     ],
 )
 def test_error_names_type_field_and_value(event: Event, message: str) -> None:
@@ -161,7 +164,7 @@ def test_blocks_must_be_a_tuple() -> None:
 
 
 def test_too_deep_line_is_refused() -> None:
-    with pytest.raises(InvalidEventError, match="at most 256 nested levels"):
+    with pytest.raises(InvalidEventError, match="nested more than 256 levels"):
         check_line(b"[" * 300 + b"]" * 300, 1)
 
 

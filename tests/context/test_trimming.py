@@ -177,7 +177,7 @@ def test_trimmed_messages_never_exceed_budget(
 
 
 def test_uncallable_counter_is_refused_early() -> None:
-    with pytest.raises(ConfigError, match="counter must be a function from a text"):
+    with pytest.raises(ConfigError, match="counter must be a function that counts"):
         Trimmer(5, 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 

@@ -87,8 +87,8 @@ def test_only_cache_prices_are_optional() -> None:
 @pytest.mark.parametrize(
     ("limits", "session_limits", "prices", "error"),
     [
-        (UsageLimits(cost=0.5), NO_LIMITS, None, "limits.cost is 0.5, but prices is missing"),
-        (NO_LIMITS, UsageLimits(cost=2), None, "session_limits.cost is 2, but prices is missing"),
+        (UsageLimits(cost=0.5), NO_LIMITS, None, "limits.cost is 0.5, but no prices are set"),
+        (NO_LIMITS, UsageLimits(cost=2), None, "session_limits.cost is 2, but no prices are set"),
         (NO_LIMITS, NO_LIMITS, None, ""),
         (UsageLimits(cost=1), NO_LIMITS, Prices(input=1, output=1), ""),
     ],

@@ -105,18 +105,18 @@ def test_invalid_data_url_has_no_parts() -> None:
         ("cat.png", "read_image or read_file"),
         ("file:///etc/passwd", "expected an http"),
         ("ftp://x/y", "expected an http"),
-        ("https://", "not a URL that an endpoint could fetch"),
-        ("https://[x/y", "not a URL that an endpoint could fetch"),
-        ("https://x/a b", "not a URL that an endpoint could fetch"),
-        ("https://x/\x00", "not a URL that an endpoint could fetch"),
+        ("https://", "not a URL that an endpoint can fetch"),
+        ("https://[x/y", "not a URL that an endpoint can fetch"),
+        ("https://x/a b", "not a URL that an endpoint can fetch"),
+        ("https://x/\x00", "not a URL that an endpoint can fetch"),
         ("data:", "contains no bytes"),
         ("data:image/png;base64,", "contains no bytes"),
         ("data:image/png;base64, \n", "contains no bytes"),
-        ("data:image/png;base64,a", "its content is not base64"),
-        ("data:image/png;base64,====", "its content is not base64"),
-        ("data:image/png;base64,aGk=aGk=", "its content is not base64"),
-        ("data:image/png;base64,aG-_", "its content is not base64"),
-        ("data:image/png;base64,aGké", "its content is not base64"),
+        ("data:image/png;base64,a", "its content is not valid base64"),
+        ("data:image/png;base64,====", "its content is not valid base64"),
+        ("data:image/png;base64,aGk=aGk=", "its content is not valid base64"),
+        ("data:image/png;base64,aG-_", "its content is not valid base64"),
+        ("data:image/png;base64,aGké", "its content is not valid base64"),
         ("data:pn\ng;base64,aGk=", "not a media type"),
     ],
 )
@@ -171,9 +171,9 @@ def test_unknown_image_type_must_be_named() -> None:
     [
         (b"", "image/png", "the image is empty"),
         (PNG * 2, "", "at most 12 may be sent"),
-        (PNG, "image/jpeg", "declared as image/jpeg, but the bytes are image/png"),
-        (b"hello", "image/png", "declared as image/png, but the bytes are of another type"),
-        (PNG, "text/plain", "declared as text/plain, but the bytes are image/png"),
+        (PNG, "image/jpeg", "media_type is image/jpeg, but the bytes are image/png"),
+        (b"hello", "image/png", "media_type is image/png, but the bytes are of another type"),
+        (PNG, "text/plain", "media_type is text/plain, but the bytes are image/png"),
         (PDF, "", "this is application/pdf; send it as a FileBlock"),
         (b"hello", "text/plain", "expected an image, but this is text/plain"),
         (PNG, "png", "'png' is not a media type"),
@@ -195,7 +195,7 @@ def test_image_url_is_left_to_endpoint() -> None:
 def test_data_url_image_is_checked_by_bytes() -> None:
     bare = data_url(PNG, "")
     assert ImageBlock.from_url(bare).source == data_url(PNG, "image/png")
-    with pytest.raises(MediaError, match="declared as image/gif"):
+    with pytest.raises(MediaError, match="media_type is image/gif"):
         ImageBlock.from_url(data_url(PNG, "image/gif"))
     with pytest.raises(MediaError, match="has 12 bytes; at most 11"):
         ImageBlock.from_url(bare, max_bytes=11)
@@ -240,8 +240,8 @@ def test_a_file_has_a_type(data: bytes, declared: str, name: str, media_type: st
         (b"", "", "a.txt", "the file 'a.txt' is empty"),
         (b"", "", "", "the file is empty"),
         (b"x" * 10, "", "", "the file has 10 bytes; at most 9"),
-        (b"hello", "application/pdf", "", "declared as application/pdf"),
-        (PDF, "text/plain", "", "declared as text/plain, but the bytes are application/pdf"),
+        (b"hello", "application/pdf", "", "media_type is application/pdf"),
+        (PDF, "text/plain", "", "media_type is text/plain, but the bytes are application/pdf"),
         (b"\xff", "text/plain", "", "expected text/plain in UTF-8"),
         (b"a\0", "", "x.json", "expected application/json in UTF-8"),
         (b"x", "plain", "", "not a media type"),

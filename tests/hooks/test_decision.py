@@ -25,15 +25,21 @@ for _ in range(2_000):
         ({"modified_prompt": 5}, "modified_prompt must be text that is not blank; got 5"),
         ({"modified_prompt": " \n"}, r"modified_prompt must be text that is not blank; got ' \n'"),
         ({"modified_input": "x"}, "modified_input must be a JSON object; got 'x'"),
-        ({"modified_input": {"a": {1: 2}}}, "modified_input: a key of type int is not a JSON key"),
+        (
+            {"modified_input": {"a": {1: 2}}},
+            "modified_input: a key of type int cannot be a JSON key",
+        ),
         (
             {"modified_input": {"a": float("nan")}},
             "modified_input: nan is not a JSON number (at a)",
         ),
         ({"modified_messages": "x"}, "modified_messages must be a list of messages as dicts"),
         ({"modified_messages": ["x"]}, "modified_messages must be a list of messages as dicts"),
-        ({"modified_output": dt.date.min}, "modified_output: a value of type date is no"),
-        ({"modified_output": {"a": 10**5_000}}, "modified_output: a number of thousands of digits"),
+        ({"modified_output": dt.date.min}, "modified_output: a value of type date cannot"),
+        (
+            {"modified_output": {"a": 10**5_000}},
+            "modified_output: an integer with thousands of digits",
+        ),
         ({"modified_output": DEEP}, "modified_output: dict is nested too deeply"),
     ],
 )

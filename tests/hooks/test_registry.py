@@ -111,7 +111,7 @@ def test_what_has_no_name_is_called_unnamed() -> None:
         ({"pre_tool": [look]}, "there is no phase 'pre_tool'; did you mean 'pre_tool_use'?"),
         ({"zzz": [look]}, "there is no phase 'zzz'; known phases: session_start"),
         ({7: [look]}, "there is no phase 7"),
-        ({"stop": ["look"]}, "on_stop takes functions; got 'look'"),
+        ({"stop": ["look"]}, "expected functions for on_stop; got 'look'"),
         ([look], "expected a Hook, or a mapping from phases to functions; got <function look"),
         ({"stop": lambda: None}, "takes 0 arguments; a hook for on_stop takes 1, or 2 with the"),
         ({"wrap_tool_call": [look]}, "takes 1 arguments; a hook for wrap_tool_call takes 2, or 3"),
@@ -172,7 +172,7 @@ def test_duplicate_phase_names_are_refused() -> None:
         async def pre_tool_use(self, event: PreToolUseEvent, ctx: HookContext) -> None:
             """The same again."""
 
-    with pytest.raises(ConfigError, match="has both before_tool and pre_tool_use"):
+    with pytest.raises(ConfigError, match="defines both before_tool and pre_tool_use"):
         compile_hooks(Twice())
 
 

@@ -97,7 +97,7 @@ def test_shell_hides_validation_helpers() -> None:
             {"fallbacks": 5},
             "fallbacks must be a list of names of models, or of AgentOptions; got 5",
         ),
-        ({"fallbacks": [5]}, "fallbacks must contain names of models, or AgentOptions; got 5"),
+        ({"fallbacks": [5]}, "fallbacks must contain only names of models, or AgentOptions; got 5"),
         ({"can_use_tool": "ask"}, "can_use_tool must be a function, or None; got 'ask'"),
         ({"http_client": "x"}, "http_client must be an httpx.AsyncClient, or None; got 'x'"),
         ({"on_ask": "later"}, "on_ask must be 'wait' or 'suspend'; got 'later'"),
@@ -121,7 +121,7 @@ def test_wrong_type_is_reported(fields: Mapping[str, object], told: str) -> None
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"temperature": 2.1}, "temperature must be from 0 to 2, or None to send none; got 2.1"),
+        ({"temperature": 2.1}, "temperature must be from 0 to 2, or None to not send it; got 2.1"),
         ({"temperature": -0.1}, "temperature must be from 0 to 2"),
         ({"temperature": math.nan}, "temperature must be from 0 to 2"),
         ({"temperature": 5}, "pass it as extra_body={'temperature': …}"),

@@ -67,7 +67,7 @@ def test_bare_scope_remembers_without_end() -> None:
 
 
 def test_a_decision_that_contradicts_itself_is_refused() -> None:
-    with pytest.raises(ConfigError, match="expected 'allow', 'deny' or 'ask'; got 'yes'"):
+    with pytest.raises(ConfigError, match="behavior must be 'allow', 'deny' or 'ask'; got 'yes'"):
         PermissionDecision("yes")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="input requires the behavior"):
         PermissionDecision("deny", input={})
@@ -81,7 +81,10 @@ def test_a_decision_that_contradicts_itself_is_refused() -> None:
     ("fields", "says"),
     [
         ({"input": "x"}, "input must be a JSON object; got 'x'"),
-        ({"input": {"a": object()}}, r"input: a value of type object is not JSON \(at a\)"),
+        (
+            {"input": {"a": object()}},
+            r"input: a value of type object cannot be converted to JSON \(at a\)",
+        ),
         ({"reason": 5}, "reason must be text; got 5"),
         ({"remember": 5}, "remember must be a Remember or a scope; got 5"),
     ],

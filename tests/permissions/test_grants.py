@@ -42,10 +42,10 @@ def judged(command: str, kept: Grants, now: float = 0.0, session_id: str = "s1")
 
 def test_nothing_is_remembered_unless_it_is_said() -> None:
     verdict, kept = settle(PermissionDecision("allow"))
-    assert verdict == Allow("it was approved")
+    assert verdict == Allow("the call was approved")
     assert len(kept) == 0
     verdict, kept = settle(PermissionDecision("deny"))
-    assert verdict == Deny("it was not approved")
+    assert verdict == Deny("the call was not approved")
     assert kept is NO_GRANTS
 
 
@@ -161,7 +161,7 @@ def test_denial_without_reason_says_so() -> None:
     _, kept = settle(PermissionDecision("deny", remember="once"))
     denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(denied, Deny)
-    assert denied.reason == "it was denied before"
+    assert denied.reason == "the call was denied before"
     assert judged("git push", kept.spent(denied.grant)) == "Ask"
 
 
@@ -179,10 +179,10 @@ def test_last_decision_on_calls_wins() -> None:
     ("rule", "reason"),
     [
         ("Bash(npm *)", "does not match the call"),
-        ("*(git *)", "must name the tool 'Bash'"),
-        ("*", "must name the tool 'Bash'"),
-        ("Edit", "must name the tool 'Bash'"),
-        ("Bash(", "it must end with"),
+        ("*(git *)", "must name the tool of the call, 'Bash'"),
+        ("*", "must name the tool of the call, 'Bash'"),
+        ("Edit", "must name the tool of the call, 'Bash'"),
+        ("Bash(", "the rule must end with"),
     ],
 )
 @pytest.mark.parametrize("behavior", ["allow", "deny"])
@@ -197,14 +197,14 @@ def test_remembered_rule_must_match_the_call(
 def test_a_rewrite_is_judged_again() -> None:
     decision = PermissionDecision("allow", input={"command": "rm -rf /"}, remember="always")
     verdict, kept = settle(decision)
-    assert verdict == Deny("it is denied by the rule 'Bash(rm *)'")
+    assert verdict == Deny("the call is denied by the rule 'Bash(rm *)'")
     assert kept is NO_GRANTS
 
 
 def test_rewrite_is_remembered_with_its_input() -> None:
     written: JsonObject = {"command": "git push --dry-run", "env": {"A": "b"}}
     verdict, kept = settle(PermissionDecision("allow", input=written, remember="session"))
-    assert verdict == Allow("it was approved", written)
+    assert verdict == Allow("the call was approved", written)
     assert isinstance(verdict, Allow)
     written.clear()
     assert verdict.input == {"command": "git push --dry-run", "env": {"A": "b"}}
@@ -224,7 +224,7 @@ def test_remembered_rewrite_is_judged_again() -> None:
     )
     stricter = attrs.evolve(POLICY, deny=["Bash(* --dry-run)"])
     verdict = stricter.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
-    assert verdict == Deny("it is denied by the rule 'Bash(* --dry-run)'")
+    assert verdict == Deny("the call is denied by the rule 'Bash(* --dry-run)'")
 
 
 def test_what_a_rule_denies_no_memory_allows() -> None:

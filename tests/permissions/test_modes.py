@@ -78,7 +78,7 @@ def test_plan_mode_ignores_allow_rules() -> None:
 def test_deny_mode_allows_by_rules_only() -> None:
     policy = PermissionPolicy(mode="deny", allow=["Read"], ask=["Fetch"])
     assert policy.decide(call(FETCH, url="x"), FETCH, HERE) == Deny(
-        "mode 'deny' does not let it run"
+        "mode 'deny' does not allow the call"
     )
     assert type(policy.decide(call(READ, file_path="a"), READ, HERE)).__name__ == "Allow"
 

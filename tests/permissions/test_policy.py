@@ -131,7 +131,7 @@ def test_deny_precedes_ask_precedes_allow(mode: PermissionMode) -> None:
 def test_partly_denied_call_is_denied() -> None:
     policy = PermissionPolicy(mode="bypass", allow=["Bash"], deny=["Bash(rm *)"])
     assert policy.decide(call(BASH, command="git status; sudo rm -rf /"), BASH, HERE) == Deny(
-        "it is denied by the rule 'Bash(rm *)'"
+        "the call is denied by the rule 'Bash(rm *)'"
     )
 
 
@@ -142,7 +142,7 @@ def test_question_contains_subject_and_reason() -> None:
     assert verdict == Ask(
         'Allow Bash({"command": "git push", "timeout": 5})?',
         ("yes", "session", "always", "no"),
-        "the rule 'Bash(git push *)' asks about it",
+        "the rule 'Bash(git push *)' asks about the call",
         "",
     )
     verdict = PermissionPolicy().decide(call(EDIT, file_path="a.py"), EDIT, HERE)
@@ -171,7 +171,7 @@ def test_long_question_says_how_much_is_hidden() -> None:
 
 def test_approved_call_runs_unless_denied() -> None:
     policy = PermissionPolicy(mode="prompt", deny=["Bash(rm *)"], ask=["Bash"])
-    assert policy.approved(call(BASH, command="ls"), BASH, HERE) == Allow("it was approved")
+    assert policy.approved(call(BASH, command="ls"), BASH, HERE) == Allow("the call was approved")
     assert isinstance(policy.approved(call(BASH, command="rm x"), BASH, HERE), Deny)
     plan = PermissionPolicy(mode="plan")
     assert isinstance(plan.approved(call(BASH, command="ls"), BASH, HERE), Deny)
@@ -238,7 +238,9 @@ def test_prompt_without_anybody_to_ask_is_refused() -> None:
     ],
 )
 def test_near_miss_tool_name_is_refused(policy: PermissionPolicy, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name}: names must match exactly; write 'Bash'"):
+    with pytest.raises(
+        ConfigError, match=f"{name}, because names must match exactly; write 'Bash'"
+    ):
         policy.check(has_approver=True, tools=TOOLS)
     with pytest.raises(ConfigError, match=name):
         PermissionPolicy().under(policy).check(has_approver=True, tools=TOOLS)

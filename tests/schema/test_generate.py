@@ -321,7 +321,7 @@ def test_annotation_description_wins_over_docstring() -> None:
         (complex, "parameter 'a': complex has no"),
         (list[bytes], r"parameter 'a\[\]': bytes has no"),
         (tuple[int, bytes], r"parameter 'a\[1\]': bytes has no"),
-        (dict[int, str], r"parameter 'a': JSON allows only str keys; got dict\[int, str\]"),
+        (dict[int, str], r"parameter 'a': the keys of a dict must be str; got dict\[int, str\]"),
         (typing.Iterator[int], r"parameter 'a': Iterator\[int\] has no"),
         (typing.TypeVar("T"), "parameter 'a': ~T has no"),
         (Odd, r"parameter 'a': \(1, 2\) is not a JSON scalar"),

@@ -188,7 +188,7 @@ def test_unknown_field_lists_known_ones() -> None:
         (
             {"anyOf": [{"type": "string", "minLength": 2}, {"maxLength": 0}]},
             "x",
-            'field a: matches no alternative: field a: "x" is shorter than 2 characters; ',
+            'field a: the value matches no alternative: field a: "x" is shorter than 2 ',
         ),
         (
             {"anyOf": [{"enum": ["b"]}, {"const": "c"}]},
@@ -243,7 +243,7 @@ def test_too_deeply_nested_arguments_are_refused() -> None:
         child: JsonObject = {}
         innermost["a"] = child
         innermost = child
-    assert str(refused(city_tool(), deep)).startswith("not valid JSON")
+    assert str(refused(city_tool(), deep)).startswith("the arguments are not valid JSON")
     while deep:  # taken apart by hand: freeing it in one go would recurse
         deep = deep.pop("a", {})  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
 
@@ -254,7 +254,9 @@ def test_catastrophic_pattern_ends() -> None:
 
 
 def test_unencodable_key_is_refused() -> None:
-    assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith("not valid JSON")
+    assert str(refused(city_tool(), {"city": "P", "\ud800": 1})).startswith(
+        "the arguments are not valid JSON"
+    )
 
 
 def test_schema_outside_json_is_refused() -> None:

@@ -16,7 +16,7 @@ def line(seq: int | None, text: str = "x") -> bytes:
 
 SIZE = len(line(1)) + 1
 BAD = b"bad"
-NOT_JSON = "expected the JSON of an event: JSON is malformed: invalid character (byte 0)"
+NOT_JSON = "expected an event as JSON: JSON is malformed: invalid character (byte 0)"
 
 
 def shown(record: bytes) -> str | bytes:

@@ -51,9 +51,12 @@ def test_open_call_is_valid() -> None:
         ([note(1, scope=EventScope("t", "", ""))], "record 1 belongs to session 't'"),
         (
             [AssistantDelta(SCOPE, "id", 1.0, "a", seq=1)],
-            "record 1 (assistant.delta) is a live event",
+            "record 1 (assistant.delta) is only streamed",
         ),
-        ([UserMessage(SCOPE, "id", 1.0, "", seq=1)], "the conversation: message 0: a user"),
+        (
+            [UserMessage(SCOPE, "id", 1.0, "", seq=1)],
+            "the conversation is invalid: message 0: a user",
+        ),
         ([UnknownEvent({"type": "x", "seq": 3})], "record 1 has the number 3"),
     ],
 )
@@ -65,7 +68,7 @@ def test_a_fault_is_told_with_its_place(events: list[Event], fault: str) -> None
 def test_invalid_line_hides_no_later_one() -> None:
     lines = [b"{", b'{"type":"tool.result","seq":1}', encode_event(note(9))]
     first, second, third = [fault for _, fault in faults_of("s", lines)]
-    assert first.startswith("record 1: expected the JSON")
+    assert first.startswith("record 1: expected an event as JSON")
     assert second.startswith("record 2: tool.result event")
     assert third.startswith("record 3 has the number 9")
     result = ToolResult(SCOPE, "id", 1.0, "c", "t", "no call", seq=1)

@@ -96,11 +96,14 @@ def test_callers_record_copies_of_some_types() -> None:
     checked = recordable(partial(Notification, text="n", data=data))
     data.append(2)
     assert checked(SCOPE, "i", 1.0, seq=3) == Notification(SCOPE, "i", 1.0, "n", [1], seq=3)
-    with pytest.raises(ConfigError, match="todos, files, skills and notifications; got UserMess"):
+    with pytest.raises(
+        ConfigError,
+        match="only todos, files, skills and notifications may be recorded; got UserMess",
+    ):
         recordable(partial(UserMessage, text="no"))
     with pytest.raises(InvalidEventError, match="expected an event without its header"):
         recordable(cast("EventBuilder", partial(UNTYPED, txt="no")))
-    with pytest.raises(InvalidEventError, match="it made 'text'"):
+    with pytest.raises(InvalidEventError, match="it returned 'text'"):
         recordable(cast("EventBuilder", no_event))
 
 
@@ -122,7 +125,7 @@ def test_metadata_describe_the_run(parent: tuple[str, str] | None) -> None:
 
 
 def test_what_no_session_can_hold_is_named() -> None:
-    with pytest.raises(MessageError, match=r"message 1: a system message .* head"):
+    with pytest.raises(MessageError, match=r"message 1: a system message .* beginning"):
         seen_after(Messages().user("?").system("late"))
     with pytest.raises(MessageError, match=r"message 0: .* empty"):
         seen_after(Messages().user(" "))

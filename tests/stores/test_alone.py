@@ -52,7 +52,7 @@ async def test_given_header_is_kept() -> None:
 
 async def test_unstorable_events_are_refused(tmp_path: Path) -> None:
     async with open_standalone(DISK["JsonlStore"](tmp_path / "store")) as alone:
-        with pytest.raises(ConfigError, match=r"assistant\.delta events are live only"):
+        with pytest.raises(ConfigError, match=r"assistant\.delta events are only streamed"):
             await alone.append("s", bare_event(AssistantDelta, text="x"))
         with pytest.raises(SessionStoreError, match="nothing was written"):
             await alone.append("s", bare_event(UserMessage, text=cast(str, 3)))

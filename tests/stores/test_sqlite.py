@@ -155,7 +155,7 @@ async def test_missing_write_ahead_log_is_refused(
         return NoLog(path, isolation_level=None, check_same_thread=False)
 
     monkeypatch.setattr(sqlite3, "connect", connect)
-    with pytest.raises(SessionStoreError, match=r"no write-ahead log at this path"):
+    with pytest.raises(SessionStoreError, match=r"cannot use a write-ahead log here"):
         await SqliteStore(path).open()
 
 

@@ -108,17 +108,20 @@ def looped() -> list[object]:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (b"bytes", "a value of type bytes is not JSON; expected text"),
-        (object(), "a value of type object is not JSON"),
-        ({"a": [1, {2j}]}, r"a value of type complex is not JSON \(at a\[1\]\[\]\)"),
-        ({1: "x"}, "a key of type int is not a JSON key; use str"),
-        ({"a": {None: 1}}, r"a key of type NoneType is not a JSON key \(at a\)"),
+        (b"bytes", "a value of type bytes cannot be converted to JSON; expected text"),
+        (object(), "a value of type object cannot be converted to JSON"),
+        (
+            {"a": [1, {2j}]},
+            r"a value of type complex cannot be converted to JSON \(at a\[1\]\[\]\)",
+        ),
+        ({1: "x"}, "a key of type int cannot be a JSON key; use str"),
+        ({"a": {None: 1}}, r"a key of type NoneType cannot be a JSON key \(at a\)"),
         (math.nan, "nan is not a JSON number"),
         ([math.inf], r"inf is not a JSON number \(at \[0\]\)"),
-        ({"a": 10**5_000}, r"a number of thousands of digits is not a JSON number \(at a\)"),
-        (Reading, "the class Reading is not a JSON value"),
+        ({"a": 10**5_000}, r"an integer with thousands of digits cannot be a JSON number \(at a\)"),
+        (Reading, "the class Reading cannot be a JSON value"),
         (looped(), "list is nested too deeply for JSON, or contains itself"),
-        (ToolOutput("", data=object()), "a value of type object is not JSON"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+        (ToolOutput("", data=object()), "a value of type object cannot be converted to JSON"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     ],
 )
 def test_non_json_value_is_refused(value: object, said: str) -> None:

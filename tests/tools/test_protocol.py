@@ -89,7 +89,7 @@ def test_adapted_object_obeys_name_rules() -> None:
     class Nameless(Weather):
         name = ""
 
-    with pytest.raises(ConfigError, match="name is empty"):
+    with pytest.raises(ConfigError, match="name must not be empty"):
         as_tool(Nameless())
 
 

@@ -105,7 +105,7 @@ def test_tool_is_frozen_with_identity() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "name is empty"),
+        ("", "name must not be empty"),
         ("get weather", "'get weather' is invalid"),
         ("wetter.lesen", "'wetter.lesen' is invalid"),
         ("übung", "'übung' is invalid"),
@@ -296,7 +296,9 @@ async def test_non_json_result_names_tool() -> None:
     made = city_tool(handler)
     with pytest.raises(TypeError, match=r"tool 'weather' returned object: a value of type object"):
         made.invoke_sync({"city": ""}, None)
-    with pytest.raises(TypeError, match=r"returned dict: .* type bytes is not JSON \(at at\[0\]\)"):
+    with pytest.raises(
+        TypeError, match=r"returned dict: .* type bytes cannot be converted to JSON \(at at\[0\]\)"
+    ):
         made.invoke_sync({"city": "deep"}, None)
 
 

@@ -38,7 +38,9 @@ def test_what_changes_says_how() -> None:
 
 
 def test_read_only_and_destructive_conflict() -> None:
-    with pytest.raises(ConfigError, match="tool 'look': it cannot be both read_only and destr"):
+    with pytest.raises(
+        ConfigError, match="tool 'look': the tool cannot be both read_only and destr"
+    ):
         tool(read_only=True, destructive=True)(look)
 
 

@@ -1,6 +1,6 @@
-"""Hooks that the package provides, written as hooks of users are.
+"""Hooks that the package provides.
 
-They use only the public API of hooks. `docs/how-to/hooks.md` shows examples.
+Like users' hooks, they use only the public API for hooks. `docs/how-to/hooks.md` shows examples.
 """
 
 from agent_actors.hooks.builtin.audit import AuditLog as AuditLog

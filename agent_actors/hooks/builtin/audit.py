@@ -1,10 +1,10 @@
-"""`AuditLog`: a hook that writes a JSON line for each prompt, tool call and outcome.
+"""`AuditLog`: a hook that writes JSON lines about prompts, tool calls and their outcomes.
 
 The hook stores nothing and does not access files. It passes each line to an async function that
-returns when the line is safely stored, for example `agent_actors.audit.AuditFile.write`. An
-exception of that function ends the run, because actions that cannot be recorded must not happen.
-Register this hook first: lines then show requests before other hooks rewrite or refuse them, and
-calls as they run.
+returns when the line is safely stored, for example `agent_actors.audit.AuditFile.write`. If that
+function raises an exception, the run ends, because actions that cannot be recorded must not happen.
+Register this hook first, so that the lines show requests before other hooks rewrite or refuse them,
+and calls as they are finally executed.
 """
 
 import json
@@ -26,7 +26,7 @@ from agent_actors.hooks.events import (
 from agent_actors.hooks.hook import Hook, HookContext, ToolCall
 from agent_actors.tools.output import ToolOutput
 
-# Default number of characters to keep of a text: enough to recognize it.
+# Default number of characters to keep of each text: enough to recognize the text.
 KEEP: Final = 2_000
 
 WriteLine: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -37,18 +37,20 @@ def _as_it_is(value: JsonValue) -> JsonValue:
 
 
 class AuditLog(Hook):
-    """Writes a line for each session, prompt, tool call and end of a run.
+    """Writes lines about sessions, prompts, tool calls and the ends of runs.
 
     Every line has `at` (seconds since the epoch), `event`, `session` and `run`. The events are
-    `session.start`, `prompt`, `tool.asked` (the call as the model requests it), `tool.begun` (the
-    call as it runs, after hooks and rules; written before the tool starts), `tool.ended`,
-    `run.ended` and `session.end`.
+    `session.start`, `prompt`, `tool.asked` (the call as requested by the model), `tool.begun` (the
+    call as it will be executed, after hooks and rules; written before the tool starts),
+    `tool.ended`, `run.ended` and `session.end`.
 
     Args:
-        write: Receives a line with its line end, and returns when the line is safely stored.
-        keep: Number of characters to keep of a prompt, a result and each text in the arguments of a
-            call; longer texts are cut, and their length is noted.
-        clean: Changes values before they are written, for example `RedactSecrets().clean`.
+        write: An async function that receives a line, including its line end, and returns when the
+            line is safely stored.
+        keep: Number of characters to keep of a prompt, a result and each text in a call's
+            arguments. A longer text is truncated, and its length is appended.
+        clean: A function that changes values before they are written, for example
+            `RedactSecrets().clean`.
         clock: Returns the time in seconds since the epoch.
 
     Raises:
@@ -73,22 +75,22 @@ class AuditLog(Hook):
         self._clock = clock
 
     async def session_start(self, event: SessionStartEvent, ctx: HookContext) -> None:
-        """Record that a session was opened in this runtime."""
+        """Log that a session was opened in this runtime."""
         await self._write(event.session_id, event.run_id, "session.start", source=event.source)
 
     async def user_prompt_submit(self, event: UserPromptSubmitEvent, ctx: HookContext) -> None:
-        """Record the caller's prompt."""
+        """Log the caller's prompt."""
         await self._write(event.session_id, event.run_id, "prompt", text=event.prompt)
 
     async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> None:
-        """Record a call that the model requests; other hooks may still rewrite or refuse it."""
-        if not event.recheck and not event.nested:  # nested runs would have only this event
+        """Log a call that the model requested; other hooks may still rewrite or refuse it."""
+        if not event.recheck and not event.nested:  # calls in nested runs have no other events here
             await self._tool(event, "tool.asked")
 
     async def wrap_tool_call(
         self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
     ) -> ToolOutput:
-        """Record that the call runs, with its final arguments."""
+        """Log that the call is about to run, with its final arguments."""
         await self._write(
             ctx.run.session_id,
             ctx.run.run_id,
@@ -100,12 +102,12 @@ class AuditLog(Hook):
         return await call_next(call)
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> None:
-        """Record that the call ended, also after a timeout."""
+        """Log that the call ended, even if it timed out."""
         result = event.tool_result
         await self._tool(event, "tool.ended", failed=event.is_error, result=result)
 
     async def after_agent(self, event: AfterAgentEvent, ctx: HookContext) -> None:
-        """Record that the run ended, regardless of the outcome."""
+        """Log that the run ended, regardless of the outcome."""
         error = None if event.error is None else f"{type(event.error).__name__}: {event.error}"
         await self._write(
             event.session_id,
@@ -117,7 +119,7 @@ class AuditLog(Hook):
         )
 
     async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> None:
-        """Record that the session leaves the runtime."""
+        """Log that the session is leaving the runtime."""
         await self._write(event.session_id, event.run_id, "session.end", reason=event.reason)
 
     async def _tool(
@@ -137,7 +139,7 @@ class AuditLog(Hook):
             "run": run_id,
             **cleaned,
         }
-        # ASCII, so that lone surrogates, which models may write, can be encoded.
+        # ASCII-only, so that lone surrogates, which models may write, can be encoded.
         await self._write_line(json.dumps(entry).encode("ascii") + b"\n")
 
     def _cut(self, value: JsonValue) -> JsonValue:

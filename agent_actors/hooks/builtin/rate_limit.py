@@ -1,8 +1,8 @@
-"""`RateLimit`: a hook that limits tool calls per time window, by session, run or tool.
+"""`RateLimit`: a hook that limits the number of tool calls per time window.
 
-The hook stores the times of allowed calls, at most as many per key as the limit. The times of a run
-are in the run's state and are dropped with it; the times of a session are dropped when the session
-ends.
+Calls can be counted by run, session and tool. The hook stores the times of allowed calls, at most
+as many as the limit allows. Those for a run are kept in the run's state and dropped with it; those
+for a session are dropped when the session ends.
 """
 
 import math
@@ -19,26 +19,26 @@ from agent_actors.hooks.hook import Hook, HookContext
 Scope: TypeAlias = Literal["run", "session", "all"]
 
 _SCOPES: Final = ("run", "session", "all")
-# The session (or empty), and the tool (or empty for all tools).
+# The session id, or empty; and the tool's name, or empty for all tools.
 _Key: TypeAlias = tuple[str, str]
 # The times and ids of allowed calls.
 _Times: TypeAlias = dict[_Key, "deque[tuple[float, str]]"]
 
 
 class RateLimit(Hook):
-    """Refuses tool calls above a rate; the model learns when to try again.
+    """Refuses tool calls that exceed a rate, and tells the model when to try again.
 
-    An allowed call counts even if another hook refuses it or the tool fails. Calls of nested runs
-    count for the run, and the session, whose tool started them.
+    An allowed call counts even if another hook refuses it or the tool fails. Calls in nested runs
+    count towards the run and the session whose tool started them.
 
     Args:
-        calls: Maximum number of calls in any window.
+        calls: Maximum number of calls in any time window.
         per: Length of a window, in seconds.
-        scope: The calls that are counted together: those of a `run`, of a `session`, or `all` calls
+        scope: The calls that are counted together: those in a `run`, in a `session`, or `all` calls
             that this hook sees.
         each_tool: True to count the calls of each tool separately.
-        matcher: The tools to limit, for example `Bash|web_*`; None: all.
-        name: Distinguishes several limits of one agent.
+        matcher: The tools to limit, for example `Bash|web_*`; None for all tools.
+        name: The hook's name; needed if an agent has several limits.
         clock: A monotonic clock, in seconds.
 
     Raises:
@@ -58,7 +58,7 @@ class RateLimit(Hook):
     ) -> None:
         if calls < 1 or not 0 < per < math.inf:
             raise ConfigError(
-                f"RateLimit: calls must be at least 1, and per above 0 seconds and finite; "
+                f"RateLimit: calls must be at least 1, and per must be finite and above 0 seconds; "
                 f"got calls={calls} and per={per}"
             )
         if scope not in _SCOPES:
@@ -75,17 +75,17 @@ class RateLimit(Hook):
         self._times: _Times = {}
 
     async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> HookDecision | None:
-        """Count the call, or refuse it."""
+        """Count the call or refuse it."""
         if event.recheck:
-            return None  # it was already counted
+            return None  # the call was already counted
         table = self._table(ctx)
-        # A nested call counts for the session of the parent run.
+        # A call in a nested run counts towards the parent run's session.
         of_session = ctx.run.session_id if self._scope == "session" else ""
         key = (of_session, event.tool_name if self._each_tool else "")
         times = table.setdefault(key, deque(maxlen=self._calls))
         call_id = f"{event.run_id}/{event.tool_use_id}"
         if event.nested and any(counted == call_id for _, counted in times):
-            return None  # this hook also belongs to the nested run, and has counted the call there
+            return None  # the nested run has this hook too, and it counted the call there
         now = self._clock()
         if len(times) == self._calls and now - times[0][0] < self._per:
             return HookDecision(
@@ -97,7 +97,7 @@ class RateLimit(Hook):
         return None
 
     async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> None:
-        """Drop the times of the session's calls."""
+        """Drop the times of the calls in the session."""
         for key in [key for key in self._times if key[0] == event.session_id]:
             del self._times[key]
 

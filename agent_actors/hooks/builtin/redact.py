@@ -1,9 +1,9 @@
-"""`RedactSecrets`: a hook that removes keys of known formats from tool results and responses.
+"""`RedactSecrets`: a hook that removes secrets from tool results and responses.
 
-The hook has no state. It finds secrets with a distinctive format, for example a prefix, so that
-other text stays unchanged. It cannot find secrets without such a format: a password may be any
-word. Each pattern takes time linear in the text, even for adversarial text, because no match can
-begin in the middle of another match.
+The hook is stateless. It finds secrets that have a distinctive format (for example, a known
+prefix), so that other text stays unchanged. It cannot find secrets without such a format, because a
+password may be any word. Each pattern takes linear time, even for adversarial text, because no
+match can begin in the middle of another match.
 """
 
 import re
@@ -27,14 +27,15 @@ class SecretShape:
 
     Attributes:
         name: The name in the replacement text: `[redacted <name>]`.
-        pattern: Finds the secret. If it has a group named `secret`, only that group is replaced.
+        pattern: The pattern of the secret. If it has a group named `secret`, only this group is
+            replaced.
     """
 
     name: str
     pattern: re.Pattern[str]
 
     def redact(self, text: str) -> str:
-        """Return the text with the secret replaced."""
+        """Return the text with all secrets of this format replaced."""
         return self.pattern.sub(self._replaced, text)
 
     def _replaced(self, found: re.Match[str]) -> str:
@@ -45,7 +46,8 @@ class SecretShape:
         return original[:start] + mark + original[end:]
 
 
-# Not within a word, so that a run of such characters is searched once, from its beginning.
+# No match within a word, so that a series of such characters is searched only once, from its
+# beginning.
 _START: Final = r"(?<![A-Za-z0-9_-])"
 _WORD: Final = "[A-Za-z0-9_-]"
 
@@ -104,18 +106,20 @@ ASSIGNED_SECRET: Final = SecretShape(
         r"(?P<secret>[^\s\"',;()]{8,256})"
     ),
 )
-"""Any value assigned to a name such as `password`; finds more secrets, and many false ones."""
+"""Any value assigned to a name such as `password`. It finds more secrets, but also many false ones.
+"""
 
 _BYTES: Final = re.compile(r"data:[^,\s]{0,256};base64,[A-Za-z0-9+/=]*")
 _Content: TypeAlias = str | JsonObject | list[JsonValue]
 
 
 class RedactSecrets(Hook):
-    """Removes secrets from the results of tools and from the responses of the model.
+    """Removes secrets from tool results and from responses of the model.
 
-    Results are redacted before hooks, the model, the log or the caller see them. A response is
-    redacted where it is stored; deltas are already emitted by then, unless the agent has
-    `withhold_deltas`. Thinking, progress and the arguments of calls are not redacted.
+    A tool result is redacted before other hooks, the model, the log or the caller see it. A
+    response is redacted before it is stored, but its deltas have already been emitted by then,
+    unless the agent has `withhold_deltas`. Thinking, progress and the arguments of calls are not
+    redacted.
 
     Args:
         shapes: The formats to look for.
@@ -137,7 +141,7 @@ class RedactSecrets(Hook):
         return attrs.evolve(output, content=content, data=data)
 
     async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
-        """Redact the result again, after inner hooks may have replaced it."""
+        """Redact the result again, because inner hooks may have replaced it."""
         content = self._clean_content(event.tool_result)
         if content == event.tool_result:
             return None
@@ -151,13 +155,13 @@ class RedactSecrets(Hook):
         return HookDecision(modified_output=text, reason="secrets")
 
     def redact(self, text: str) -> str:
-        """Return the text with secrets replaced."""
+        """Return the text with all secrets replaced."""
         for shape in self._shapes:
             text = shape.redact(text)
         return text
 
     def clean(self, value: JsonValue) -> JsonValue:
-        """Return the JSON value with secrets replaced in every text, including names of fields.
+        """Return the JSON value with secrets replaced in every text, including the keys of objects.
 
         The bytes of images and files stay unchanged.
         """
@@ -166,7 +170,7 @@ class RedactSecrets(Hook):
     def _clean_content(self, content: _Content) -> _Content:
         if not isinstance(content, list):
             return cast(_Content, self.clean(content))
-        # A model receives adjacent texts as one: a secret may span two of them.
+        # A model receives adjacent texts as one text, so a secret may span two of them.
         parts: list[JsonValue] = []
         for is_text, run in groupby(content, _is_text):
             found = list(run)
@@ -197,5 +201,6 @@ def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
 
 
 def _is_bytes(key: str, value: JsonValue) -> bool:
-    # The base64 of an image or a file: a key in it cannot be distinguished from chance.
+    # The base64 of an image or a file, in which anything that looks like a key is most likely a
+    # coincidence.
     return key == "source" and isinstance(value, str) and _BYTES.fullmatch(value) is not None

@@ -1,7 +1,8 @@
-"""`SanitisePrompt`: a hook that reduces prompts and pasted pages to visible text.
+"""`SanitisePrompt`: a hook that reduces prompts to their visible text.
 
-The hook has no state. It removes text that people cannot see but models can read, limits the
-length, and refuses unwanted prompts. It is no protection against plain-text instructions.
+The hook is stateless. It removes text that people cannot see but models can read (for example, in
+pasted web pages), limits the length, and refuses unwanted prompts. It does not protect against
+visible instructions.
 """
 
 import re
@@ -13,38 +14,40 @@ from agent_actors.hooks.decision import HookDecision
 from agent_actors.hooks.events import UserPromptSubmitEvent
 from agent_actors.hooks.hook import Hook, HookContext
 
-# Number of characters; a longer prompt should be sent as a file.
+# Default maximum number of characters. A longer prompt should be sent as a file.
 MAX_CHARACTERS: Final = 100_000
 
-# Sequences that color a terminal, move its cursor or set its title.
+# Escape sequences that change a terminal's colors, move its cursor or set its title.
 _TERMINAL: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
 )
 _LINE_END: Final = re.compile("\r\n|[\r\x85\u2028\u2029]")
-# The flags of England, Scotland and Wales are the only legitimate text with tag characters.
+# The flags of England, Scotland and Wales, the only legitimate use of tag characters.
 _FLAGS: Final = "|".join(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
     for region in ("gbeng", "gbsct", "gbwls")
 )
-# Control characters except tab and line end, and characters that hide text or change its direction:
-# zero-width spaces, soft hyphens, directional marks and overrides, tags. Joiners stay, because
-# scripts need them.
+# Control characters except tabs and line ends, and characters that hide text or change its
+# direction: zero-width spaces, soft hyphens, directional marks and overrides, and tags. Joiners are
+# kept, because some scripts need them.
 _UNSEEN: Final = re.compile(
     f"({_FLAGS})|"
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-# One selector changes the look of the character before it; a series of them can encode any text.
+# A single selector changes the look of the character before it, but a series of selectors can
+# encode any text.
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2,}")
 
 
 class SanitisePrompt(Hook):
     """Removes invisible text from prompts, and refuses prompts that are too long or unwanted.
 
-    A refused prompt ends the run with `blocked:user_prompt_submit`, and is not stored.
+    A refused prompt is not stored, and its run ends with `blocked:user_prompt_submit`.
 
     Args:
-        refuse: Patterns of unwanted prompts; a text is a case-insensitive regular expression.
+        refuse: Patterns that match unwanted prompts. A string is compiled to a case-insensitive
+            regular expression.
         max_characters: Maximum length of a prompt.
 
     Raises:
@@ -76,7 +79,9 @@ class SanitisePrompt(Hook):
     ) -> HookDecision | None:
         """Clean the prompt, or refuse it."""
         if len(event.prompt) > self._max:
-            return _refused(f"the prompt has {len(event.prompt)} characters, at most {self._max}")
+            return _refused(
+                f"the prompt has {len(event.prompt)} characters; at most {self._max} are allowed"
+            )
         prompt = clean_prompt(event.prompt)
         if not prompt.strip():
             blank = not event.prompt.strip()
@@ -89,7 +94,7 @@ class SanitisePrompt(Hook):
 def clean_prompt(text: str) -> str:
     """Return the text without terminal sequences, control characters and invisible characters.
 
-    Every line end becomes a line feed. The remaining text is not normalized.
+    Every line end becomes a line feed. The text is not normalized in any other way.
     """
     text = _TERMINAL.sub("", text)
     text = _LINE_END.sub("\n", text)

@@ -1,7 +1,7 @@
-"""`Timing`: a hook that measures the duration of runs, model calls and tool calls.
+"""`Timing`: a hook that measures how long runs, model calls and tool calls take.
 
-The hook keeps measurements in the run's state and reports them when the run ended, regardless of
-the outcome.
+The hook keeps the measurements in the run's state and reports them when the run has ended,
+regardless of the outcome.
 """
 
 import inspect
@@ -23,9 +23,9 @@ class CallTime:
     """The duration of one call.
 
     Attributes:
-        name: The tool; for a model call, the model.
+        name: The name of the tool, or of the model for a model call.
         seconds: Duration including retries and inner hooks.
-        failed: True if the call raised or its result was an error.
+        failed: True if the call raised an exception or its result was an error.
     """
 
     name: str
@@ -68,10 +68,10 @@ Report: TypeAlias = Callable[[RunTimes], Awaitable[None] | None]
 
 
 class Timing(Hook):
-    """Measures each run and passes the measurements to a function. Register it first.
+    """Measures each run and passes the measurements to a function. Register this hook first.
 
     Args:
-        report: Called at the end of each run, also if it failed; may be async.
+        report: Called at the end of each run, even if the run failed; may be async.
         clock: A monotonic clock, in seconds.
     """
 
@@ -127,5 +127,5 @@ class Timing(Hook):
             await reported
 
     def _taken(self, ctx: HookContext) -> _Taken:
-        # Created here if an earlier hook ended the run at its start.
+        # Created here if an earlier hook ended the run before this hook's `before_agent`.
         return cast(_Taken, ctx.state.setdefault(self.name, _Taken(self._clock())))

@@ -1,6 +1,6 @@
 """`TruncateOutput`: a hook that limits the size of tool results.
 
-The hook has no state. Register it last, because later hooks may make a result long again.
+The hook is stateless. Register it last, because hooks that run later may make a result long again.
 """
 
 import json
@@ -15,12 +15,12 @@ from agent_actors.hooks.decision import HookDecision
 from agent_actors.hooks.events import PostToolUseEvent
 from agent_actors.hooks.hook import Hook, HookContext
 
-# Number of characters: about 20,000 tokens, a sixth of a common context.
+# Default maximum number of characters: about 20,000 tokens, a sixth of a typical context.
 LIMIT: Final = 80_000
-# Number of characters to keep of each end.
+# Default number of characters to keep at each end.
 KEEP: Final = 2_000
-# Tools that limit their results themselves and whose results must be complete: a model that reads a
-# file with a gap edits it wrongly. Names are compared without case, `_` and `-`.
+# Tools that limit their results themselves and whose results must be complete: if a model reads a
+# file with a gap, it edits the file wrongly. Names are compared ignoring case, `_` and `-`.
 SELF_BOUNDED: Final = (
     "ls",
     "glob",
@@ -39,13 +39,13 @@ class TruncateOutput(Hook):
     """Removes the middle of long tool results, before the model and the log receive them.
 
     A structured result is replaced by the beginning and the end of its JSON text. Images and files
-    of a result stay and do not count. A result's `data`, which only the caller sees, stays
-    complete.
+    in a result are kept and do not count. A result's `data`, which only the caller sees, is not
+    truncated.
 
     Args:
         limit: Maximum number of characters of a result.
-        keep: Number of characters to keep of the beginning and of the end of a longer result.
-        exclude: Tools whose results are not truncated, in any spelling of these names.
+        keep: Number of characters to keep at the beginning and at the end of a longer result.
+        exclude: Names of tools whose results are not truncated. Case, `_` and `-` are ignored.
 
     Raises:
         ConfigError: `limit` is less than twice `keep`, or `keep` is negative.
@@ -61,7 +61,7 @@ class TruncateOutput(Hook):
     ) -> None:
         if keep < 0 or limit < 2 * keep:
             raise ConfigError(
-                f"TruncateOutput: limit must be at least twice keep, and keep not negative; "
+                "TruncateOutput: limit must be at least twice keep, and keep must not be negative; "
                 f"got limit={limit} and keep={keep}"
             )
         self._limit = limit
@@ -80,7 +80,7 @@ class TruncateOutput(Hook):
         return HookDecision(modified_output=content, reason=f"{len(text)} characters")
 
     def cut(self, text: str) -> str:
-        """Return the text; if it is too long, its two ends and the number of characters removed."""
+        """Return the text, whose middle is replaced with a notice if the text is too long."""
         if len(text) <= self._limit:
             return text
         between = len(text) - 2 * self._keep
@@ -99,7 +99,7 @@ def _text_and_media(content: str | JsonObject | list[JsonValue]) -> tuple[str, l
         return _as_json(content), []
     try:
         blocks = [load_block(part) for part in content]
-    except MessageError:  # a list of arbitrary values, whatever types its items claim
+    except MessageError:  # a list of arbitrary values, even if its items have a `type`
         return _as_json(content), []
     text = "".join(block.text for block in blocks if isinstance(block, TextBlock))
     media = [

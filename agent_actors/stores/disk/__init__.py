@@ -1,1 +1,1 @@
-"""Code shared by the stores on disk: a writer thread, locks, safe file access and listings."""
+"""Code shared by the on-disk stores: a writer thread, locks, safe file access and listings."""

@@ -1,6 +1,7 @@
-"""Validation and encoding of appends, and the errors for refused ones.
+"""Validates and encodes appends, and creates the errors for rejected ones.
 
-Pure functions, shared by all stores, so that all refuse the same appends with the same messages.
+Pure functions, shared by all stores, so that all stores reject the same appends with the same
+messages.
 """
 
 import logging
@@ -42,9 +43,9 @@ class Entry:
     """A validated append with its events encoded as JSON.
 
     Attributes:
-        append: The append as requested.
-        lines: The JSON of its events, one line each.
-        changes: Metadata keys to update; None to leave the metadata alone.
+        append: The original append.
+        lines: The JSON of the append's events, one line each.
+        changes: Metadata keys to update; None to leave the metadata unchanged.
     """
 
     append: LogAppend
@@ -53,7 +54,7 @@ class Entry:
 
 
 def prepared(append: LogAppend) -> Entry | SessionError:
-    """Validate and encode an append. Return the error if it is invalid."""
+    """Validate and encode an append; return an error if it is invalid."""
     session_id = append.session_id
     if (fault := find_session_id_error(session_id)) is not None:
         return SessionStoreError(fault, session_id=str(session_id))
@@ -70,10 +71,10 @@ def prepared(append: LogAppend) -> Entry | SessionError:
 
 
 def _checked_lines(append: LogAppend) -> Sequence[bytes]:
-    """Return the JSON of an append's events after checking that each line can be read back.
+    """Return the JSON of an append's events, after checking that each line can be decoded.
 
     Raises:
-        SessionStoreError: A line cannot be read back; the message says which one and why.
+        SessionStoreError: A line cannot be decoded; the message says which one and why.
     """
     lines = append.lines
     try:
@@ -82,7 +83,7 @@ def _checked_lines(append: LogAppend) -> Sequence[bytes]:
         for seq, line in enumerate(lines, append.expected_seq + 1):
             check_line(line, seq)
     except _UNREADABLE as error:
-        # Providers, hooks and direct callers of a store may build events with arbitrary values.
+        # Providers, hooks and direct callers of a store may create events with arbitrary values.
         raise SessionStoreError(
             f"nothing was written, because a record could not be read back: {error}",
             session_id=append.session_id,
@@ -91,14 +92,14 @@ def _checked_lines(append: LogAppend) -> Sequence[bytes]:
 
 
 def append_fault(append: LogAppend) -> str | None:
-    """Return a validation error for an append; None if it is valid."""
+    """Return the reason why an append is invalid; None if it is valid."""
     if not append.events:
         return "an append must have at least one record; got none"
     lines = append.lines
     if lines is not None and (
         len(lines) != len(append.events) or any(b"\n" in line for line in lines)
     ):
-        return "`lines` must hold one line of JSON per event, without line breaks"
+        return "`lines` must contain one line of JSON per event, without line breaks"
     return None
 
 
@@ -117,7 +118,7 @@ def plain_metadata(metadata: Mapping[str, JsonValue], session_id: str) -> JsonOb
 def placed(
     lines: Sequence[bytes], session_id: str, first_seq: int = 1, last_seq: int | None = None
 ) -> Sequence[bytes]:
-    """Return the stored lines of a log, one per record, damaged or not.
+    """Return a log's stored lines, one per record, damaged or not.
 
     Args:
         lines: The lines as they are stored.
@@ -148,7 +149,7 @@ def lost_records(session_id: str, first: int, last: int) -> SessionStoreError:
 
 
 def read_records(lines: Sequence[bytes], session_id: str, after_seq: int) -> list[AnyEvent]:
-    """Decode lines into records, one each; the first has the `seq` after `after_seq`."""
+    """Decode each line to a record; the first has the `seq` after `after_seq`."""
     records = loads_events(lines, session_id, after_seq=after_seq)
     damaged = [record for record in records if isinstance(record, UnreadableEvent)]
     if damaged:
@@ -188,5 +189,5 @@ def stale(append: LogAppend, last_seq: int, fence: int) -> SessionFenced | None:
 
 
 def merged(metadata: Mapping[str, JsonValue], changes: JsonObject) -> JsonObject:
-    """Return the metadata with the changes applied. A change to None removes the key."""
+    """Return the metadata with the changes applied; a change to None removes the key."""
     return {key: value for key, value in {**metadata, **changes}.items() if value is not None}

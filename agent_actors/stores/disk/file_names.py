@@ -1,22 +1,22 @@
-"""Directory names for session ids, unique and valid on every file system.
+"""Creates directory names for session ids, unique and valid on every file system.
 
-Pure. Characters that could be ambiguous are escaped as `%` and two hexadecimal digits per byte:
+Pure. Each byte of these characters is escaped as `%` and two hexadecimal digits:
 
-- capitals, because some file systems ignore case;
+- upper-case letters, because some file systems ignore case;
 - dots at either end of an id;
-- the first character of names that a system reserves for devices;
+- the first character of names that are reserved for devices on some systems;
 - every other character except ASCII letters, digits, `.`, `_` and `-`.
 
 Therefore no name contains a separator, no name is `.` or `..`, and different ids have different
-names. If the escaped name is too long for a file system, the name is `%~` and a digest of the id.
-No escape begins with `%~`.
+names. If the escaped name would be too long for a file system, the name is `%~` followed by a
+digest of the id. No escape sequence begins with `%~`.
 """
 
 import re
 from hashlib import sha256
 from typing import Final
 
-# Characters. File systems accept 255 bytes; the rest is reserved for suffixes added to a name.
+# Maximum number of characters. File systems accept 255 bytes; the rest is reserved for suffixes.
 _LONGEST: Final = 200
 
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")

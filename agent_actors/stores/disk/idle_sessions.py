@@ -1,9 +1,9 @@
-"""Sessions that no run uses but that this instance of the store still holds.
+"""Sessions that no run is using, but that this instance of the store still holds.
 
 The next run on a session often follows immediately. If no other instance has the store open, an
-idle session is held for a while, so that its log need not be read again. The event loop adds and
-takes sessions; the store's thread takes sessions to release. Each step holds a lock, so a session
-is either taken again or released, never both.
+idle session is therefore held for a while, so that its log need not be read again. The event loop
+adds and takes sessions; the store's thread takes sessions to release them. Each step is protected
+by a lock, so a session is either taken again or released, never both.
 """
 
 import threading
@@ -39,7 +39,7 @@ class IdleSessions:
             self.news = True
 
     def take(self, session_id: str) -> bool:
-        """Take a session out for a new run. Return False if it is not held."""
+        """Take a session for a new run; return False if the session is not held."""
         with self._lock:
             return self._since.pop(session_id, None) is not None
 

@@ -1,8 +1,8 @@
-"""Listings of sessions: validated queries and the positions where pages begin.
+"""Listings of sessions: validated queries, and the positions at which pages begin.
 
-Pure. The position of a session is its time and its id, both in descending order. The id, compared
-as UTF-8, orders sessions with the same time. The `next` of a page is the position of the page's
-last session. Pages therefore need no snapshot, and the store may change between them.
+Pure. A session's position in a listing is its time and its id, both in descending order. The id,
+compared as UTF-8, orders sessions with the same time. The `next` of a page is the position of the
+page's last session. Pages therefore need no snapshot, and the store may change between them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.session import JsonScalar, SessionInfo, SessionOrder, SessionPage
 from agent_actors.errors import ConfigError
 
-# Sessions. A page is decoded in one step that blocks.
+# Maximum number of sessions on a page. A page is decoded in one step that blocks.
 MAX_PAGE: Final = 1_000
 
 Place: TypeAlias = tuple[float, str]
@@ -40,7 +40,7 @@ class Query:
     after: Place | None
 
     def takes(self, info: SessionInfo) -> bool:
-        """Return whether a session is on this page or a later one."""
+        """Return whether a session belongs on this page or a later one."""
         if self.after is not None and self.place(info) >= self.after:
             return False
         return all(encoded(info.metadata.get(key)) == value for key, value in self.where.items())
@@ -50,10 +50,11 @@ class Query:
         return (info.updated_at if self.order == "updated" else info.created_at, info.session_id)
 
     def page(self, infos: Iterable[SessionInfo]) -> SessionPage:
-        """Return the page from matching sessions in order.
+        """Return a page, given matching sessions in order.
 
         Args:
-            infos: Up to `limit + 1` sessions. The last one only shows that there is another page.
+            infos: Up to `limit + 1` sessions. The additional one only shows that there is another
+                page.
         """
         found = tuple(infos)
         shown = found[: self.limit]
@@ -62,7 +63,7 @@ class Query:
         return SessionPage(shown, after)
 
     def page_of_all(self, infos: Iterable[SessionInfo]) -> SessionPage:
-        """Return the page from all sessions, in any order."""
+        """Return a page, given all sessions in any order."""
         taken = sorted(filter(self.takes, infos), key=self.place, reverse=True)
         return self.page(taken[: self.limit + 1])
 
@@ -104,5 +105,5 @@ def _place(after: str) -> Place:
 
 
 def encoded(value: JsonValue) -> bytes:
-    """Return canonical JSON of a metadata value: equal values have equal JSON."""
+    """Return the canonical JSON of a metadata value, which is the same for equal values."""
     return msgspec.json.encode(value, order="sorted")

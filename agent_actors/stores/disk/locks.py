@@ -1,16 +1,16 @@
 """File locks that give each session to one instance of a store at a time.
 
 Each instance opens the lock file and locks one byte per session, at an offset derived from the
-session id. The kernel releases the locks when a process dies, for whatever reason. Locks therefore
-need no expiry, and a crashed run's session is available immediately. The locks belong to the open
-file (open file description locks of Linux), not to the process, so two instances in one process
-exclude each other too.
+session id. The kernel releases the locks when a process dies, whatever the reason. Locks therefore
+need no expiry, and the session of a crashed run is available again immediately. The locks belong to
+the open file (they are Linux's open file description locks), not to the process, so two instances
+in the same process exclude each other too.
 
-A forked child shares the open file, and would keep its locks after the death of the parent. The
-child therefore closes its descriptor of the lock file when it begins.
+A forked child shares the open file, and would keep the locks after the parent's death. The child
+therefore closes its descriptor for the lock file as soon as it starts.
 
-On systems without such locks, an instance locks the whole file and excludes every other instance
-from the store.
+On systems without such locks, an instance locks the entire file, which excludes every other
+instance from the store.
 """
 
 import errno
@@ -24,16 +24,17 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakSet
 
-# F_OFD_SETLK; None on systems that only have locks that belong to the process.
+# F_OFD_SETLK; None on systems whose locks belong to the process.
 OFD_SETLK: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
 
-# The offsets of sessions are below 2**62, so that an offset and its byte fit into any off_t.
+# Sessions have offsets below 2**62, so that an offset and its byte fit into any off_t.
 _PLACE_BITS: Final = 62
 # An offset beyond all sessions, locked while an instance opens the store.
 _OPENING: Final = 1 << _PLACE_BITS
-# An offset that all instances lock shared. An instance that could lock it exclusively is alone.
+# An offset on which every instance has a shared lock. An instance that can lock it exclusively is
+# alone.
 _PRESENCE: Final = _OPENING + 1
-# Seconds to wait while another instance opens the store, and seconds between attempts.
+# How many seconds to wait while another instance opens the store, and between attempts.
 _OPENING_TIMEOUT: Final = 5.0
 _LOOK_EVERY: Final = 0.01
 
@@ -44,12 +45,12 @@ class StoreLocks:
     """The locks of one instance of a store.
 
     Args:
-        path: The lock file, created if missing; only its owner may access it.
+        path: The lock file. If it is missing, it is created, and only its owner can access it.
 
     Raises:
         OSError: The file cannot be created or locked.
-        StoreInUse: Another instance is still opening the store. On systems without locks per
-            session: another instance has the store open.
+        StoreInUse: Another instance is still opening the store or, on systems without locks per
+            session, has the store open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -65,10 +66,13 @@ class StoreLocks:
 
     def _ready(self) -> None:
         deadline = time.monotonic() + _OPENING_TIMEOUT
-        # An instance that checks whether it is alone blocks the second lock for a moment.
+        # While another instance checks whether it is alone, it blocks this second lock for a
+        # moment.
         while not (self._lock_opening() and self._set(fcntl.F_RDLCK, _PRESENCE)):
             if time.monotonic() > deadline:
-                raise StoreInUse("another process uses the store or is still opening it; try again")
+                raise StoreInUse(
+                    "another process is using the store or is still opening it; try again later"
+                )
             time.sleep(_LOOK_EVERY)
 
     def _lock_opening(self) -> bool:
@@ -83,14 +87,14 @@ class StoreLocks:
         return True
 
     def made_ready(self) -> None:
-        """Let the next instance open the store, now that this instance has opened it."""
+        """Let the next instance open the store, because this instance has finished opening it."""
         self._set(fcntl.F_UNLCK, _OPENING)
 
     def alone(self) -> bool:
-        """Return whether no other instance has the store open.
+        """Return whether this is the only instance that has the store open.
 
         Raises:
-            OSError: The system cannot tell.
+            OSError: The system cannot determine this.
         """
         if not self._set(fcntl.F_WRLCK, _PRESENCE):
             return False
@@ -101,10 +105,10 @@ class StoreLocks:
         return session_id in self._held
 
     def take(self, session_id: str) -> bool:
-        """Acquire the session. Return False if another instance holds it.
+        """Acquire the session; return False if another instance holds it.
 
         Raises:
-            OSError: The system cannot tell.
+            OSError: The system cannot determine this.
         """
         if session_id in self._held:
             return True
@@ -128,7 +132,7 @@ class StoreLocks:
 
     def _set(self, kind: int, place: int) -> bool:
         if OFD_SETLK is None:
-            return True  # this instance has locked the whole file
+            return True  # this instance has locked the entire file
         # The C library's `struct flock`: type, whence, start, length, pid.
         request = struct.pack("hhqqi", kind, os.SEEK_SET, place, 1, 0)
         try:
@@ -141,10 +145,10 @@ class StoreLocks:
 
 
 class StoreInUse(Exception):
-    """Another instance has locked the whole store, or takes too long to open it."""
+    """Another instance has locked the entire store, or takes too long to open it."""
 
 
-# The locks of this process that may be open.
+# The locks that may be open in this process.
 _open_locks: Final[WeakSet[StoreLocks]] = WeakSet()
 
 
@@ -154,7 +158,8 @@ def _close_in_child() -> None:
             locks.close()
 
 
-# Closing a descriptor keeps the locks of the parent, whose descriptor stays open.
+# Closing this descriptor does not release the parent's locks, because the parent's descriptor stays
+# open.
 os.register_at_fork(after_in_child=_close_in_child)
 
 

@@ -1,8 +1,8 @@
-"""Detects that a file of an open store was deleted or replaced by another file.
+"""Detects when a file of an open store has been deleted or replaced.
 
-A descriptor stays valid after its file was deleted, so writes to the file would succeed and be
-lost. The store keeps a descriptor of each watched file. Therefore the system cannot give the number
-of such a file to another file, and comparing the numbers is reliable.
+A descriptor stays valid after its file has been deleted, so writes would succeed, but the data
+would be lost. The store keeps each watched file open, so the system cannot reuse the file's inode
+number for another file, and comparing inode numbers is reliable.
 """
 
 from collections.abc import Iterable
@@ -13,20 +13,20 @@ import attrs
 
 
 class StoreReplaced(Exception):
-    """A file of the open store was deleted or replaced."""
+    """A file of the open store has been deleted or replaced."""
 
 
 @attrs.frozen
 class OpenFiles:
-    """The files of an open store, with their identities when the store was opened."""
+    """The files of an open store, with their identities at the time of opening."""
 
     _known: tuple[tuple[Path, tuple[int, int] | None], ...]
 
     def check(self) -> None:
-        """Check that each path still leads to the same file.
+        """Check that each path still refers to the same file.
 
         Raises:
-            StoreReplaced: A file was deleted or replaced.
+            StoreReplaced: A file has been deleted or replaced.
         """
         for path, known in self._known:
             found = _identity(path)
@@ -42,7 +42,7 @@ NO_FILES: Final = OpenFiles(())
 
 
 def watched(paths: Iterable[Path]) -> OpenFiles:
-    """Return the current identities of files that the store holds open."""
+    """Return the current identities of files that the store keeps open."""
     return OpenFiles(tuple((path, _identity(path)) for path in paths))
 
 

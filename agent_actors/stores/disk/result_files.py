@@ -1,6 +1,6 @@
-"""The complete texts of cut tool results, as files: a directory for each session.
+"""Stores the complete texts of truncated tool results in files, one directory per session.
 
-The files are no part of the log, so they are neither flushed to the disk nor locked. Two instances
+The files are not part of the log, so they are neither flushed to the disk nor locked. Two instances
 of a store never write the same file, because only one of them holds the session.
 """
 
@@ -14,16 +14,16 @@ from typing import Final
 from agent_actors.stores.disk.file_names import directory_name
 from agent_actors.stores.disk.safe_files import file, folder, make_folder, write_all
 
-# Bytes of all texts of one session. Beyond it, the oldest texts are removed.
+# Maximum number of bytes of a session's texts. If it is exceeded, the oldest texts are removed.
 MAX_BYTES_PER_SESSION: Final = 512 * 2**20
 
 
 class ResultFiles:
-    """The files under one directory.
+    """The files in one directory.
 
     Args:
-        path: The directory; created with the first file.
-        max_bytes: The maximum number of bytes of the files of one session.
+        path: The directory, which is created with the first file.
+        max_bytes: The maximum number of bytes in the files of one session.
     """
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES_PER_SESSION) -> None:
@@ -31,10 +31,10 @@ class ResultFiles:
         self._max_bytes = max_bytes
 
     def keep(self, session_id: str, call_id: str, chunks: Sequence[bytes]) -> None:
-        """Write a text, which replaces an earlier text of the same call.
+        """Write a text, replacing an earlier text for the same call.
 
         Raises:
-            OSError: The text could not be written; an earlier text is unchanged.
+            OSError: The text could not be written. An earlier text is unchanged.
         """
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._root() as root:
@@ -44,7 +44,7 @@ class ResultFiles:
                 self._remove_oldest(found)
 
     def read(self, session_id: str, call_id: str, offset: int, size: int) -> bytes | None:
-        """Return a part of a text; None if the text is not kept.
+        """Return a part of a text; None if the text is not stored.
 
         Raises:
             OSError: The text could not be read.
@@ -59,7 +59,7 @@ class ResultFiles:
         return None
 
     def delete(self, session_id: str) -> None:
-        """Delete the texts of a session, if there are any.
+        """Delete a session's texts, if there are any.
 
         Raises:
             OSError: A file could not be deleted.
@@ -67,7 +67,7 @@ class ResultFiles:
         name = directory_name(session_id)
         with suppress(FileNotFoundError), self._root() as root:
             with folder(name, root) as found:
-                for one in os.listdir(found):  # noqa: PTH208 - a descriptor has no path
+                for one in os.listdir(found):  # noqa: PTH208 - pathlib cannot list a descriptor
                     os.unlink(one, dir_fd=found)
             os.rmdir(name, dir_fd=root)
 
@@ -103,5 +103,5 @@ class ResultFiles:
 
 
 def _file_name(call_id: str) -> str:
-    # Call ids come from endpoints and may contain anything.
+    # Call ids come from endpoints and may contain any characters.
     return f"{sha256(call_id.encode(errors='surrogatepass')).hexdigest()}.txt"

@@ -1,8 +1,8 @@
-"""Access to files relative to open directories, owner-only and without following links.
+"""Access to files relative to open directories, restricted to the owner, without following links.
 
-The files of a session are opened by descriptors, starting at the store's directory. If a file or
-directory is swapped for a symbolic link, opening it fails (`ELOOP`, `ENOTDIR`); no file outside the
-store is read or written.
+A session's files are opened relative to directory descriptors, starting at the store's directory.
+If a file or directory is replaced with a symbolic link, opening it fails (`ELOOP`, `ENOTDIR`), so
+no file outside the store is ever read or written.
 """
 
 import os
@@ -19,7 +19,7 @@ def folder(name: str, parent: int) -> Generator[int]:
     """Open a directory and yield its descriptor.
 
     Raises:
-        OSError: It does not exist, is not a directory, or is a link.
+        OSError: The directory does not exist, is not a directory, or is a link.
     """
     found = os.open(name, _FOLDER, dir_fd=parent)
     try:
@@ -29,10 +29,10 @@ def folder(name: str, parent: int) -> Generator[int]:
 
 
 def make_folder(name: str, parent: int) -> bool:
-    """Create a directory. Return False if it already exists.
+    """Create a directory; return False if it already exists.
 
     Raises:
-        OSError: It cannot be created.
+        OSError: The directory cannot be created.
     """
     try:
         os.mkdir(name, 0o700, dir_fd=parent)
@@ -43,10 +43,10 @@ def make_folder(name: str, parent: int) -> bool:
 
 @contextmanager
 def file(name: str, parent: int, flags: int) -> Generator[int]:
-    """Open a file and yield its descriptor. If the flags create it, only its owner may access it.
+    """Open a file and yield its descriptor; only the owner can access a created file.
 
     Raises:
-        OSError: It does not exist, or is a link.
+        OSError: The file does not exist or is a link.
     """
     found = os.open(name, flags | _FILE, 0o600, dir_fd=parent)
     try:
@@ -82,7 +82,7 @@ def write_all(found: int, data: bytes) -> None:
     """Write all of the data.
 
     Raises:
-        OSError: The write failed; part of the data may be written.
+        OSError: The write failed; part of the data may have been written.
     """
     view = memoryview(data)
     while view:
@@ -93,7 +93,7 @@ def replace_file(name: str, parent: int, data: bytes, *, sync: bool) -> None:
     """Replace the content of a file atomically.
 
     Raises:
-        OSError: The write failed; the file is unchanged.
+        OSError: The write failed. The file is unchanged.
     """
     new = f"{name}.new"
     try:

@@ -1,11 +1,12 @@
-"""A thread that runs the blocking jobs of a store, one after another, in the order of submission.
+"""A thread that runs a store's blocking jobs one after another, in the order of submission.
 
-The result of a job is passed to the task that waits for it. If the task is cancelled before its job
+A job's result is passed to the task that is waiting for it. If the task is cancelled before its job
 begins, the job is dropped. A job that has begun always completes, so that the next job finds
-consistent data. `later` schedules a job for a time when the queue is empty.
+consistent data. `later` schedules a job to run once the queue is empty.
 
-The thread is a daemon: a program that never closes its store still ends. Its next start finds the
-data as after a crash. A forked child has no such thread, so its stores count as not open.
+The thread is a daemon thread, so that a program can exit without closing its store. When the
+program starts again, it finds the data in the same state as after a crash. A forked child does not
+have this thread, so its stores count as not open.
 """
 
 import logging
@@ -42,7 +43,7 @@ class _QueuedJob(Generic[T]):
             return
         try:
             self.value = self.job()
-        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised in the waiting task
+        except BaseException as error:  # noqa: ASYNC103, BLE001 - raised again in the waiting task
             self.error = error
         with suppress(trio.RunFinishedError):  # the event loop has ended
             self.token.run_sync_soon(self._tell)
@@ -77,7 +78,7 @@ class StoreThread:
         _threads.add(self)
 
     def start(self) -> None:
-        """Start a thread. Its jobs begin when the previous thread has finished its jobs."""
+        """Start a thread, whose jobs begin when a previous thread has finished its own."""
         self._queue = SimpleQueue()
         self.running = True
         self._thread = threading.Thread(
@@ -86,9 +87,9 @@ class StoreThread:
         self._thread.start()
 
     async def run(self, job: Callable[[], T]) -> T:
-        """Run a job in the thread and return its result or raise its exception.
+        """Run a job in the thread, and return its result or raise its exception.
 
-        Cancellation: a job that has begun still completes; otherwise it is dropped.
+        Cancellation: a job that has begun still completes; a job that has not begun is dropped.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         queued_job = _QueuedJob(
@@ -101,11 +102,11 @@ class StoreThread:
         return cast(T, queued_job.value)
 
     def post(self, job: Job) -> None:
-        """Run a job in the thread without waiting for it. Its exceptions are logged."""
+        """Run a job in the thread without waiting for it; exceptions are logged."""
         self._queue.put(job)
 
     def later(self, job: Job, seconds: float) -> None:
-        """Schedule a job once. A job that is already scheduled keeps its time.
+        """Schedule a job. If it is already scheduled, it keeps its time.
 
         Only jobs may call this.
         """
@@ -127,7 +128,7 @@ class StoreThread:
         before: threading.Thread | None,
     ) -> None:
         if before is not None:
-            before.join()  # `end` did not wait for it, and both threads use the same store
+            before.join()  # `end` did not wait for this thread, and both threads use the same store
         self._later = {}
         while True:
             self._do_due()
@@ -156,7 +157,7 @@ class StoreThread:
             _carry_out(job)
 
 
-# The threads of the stores of this process.
+# The store threads of this process.
 _threads: Final[WeakSet[StoreThread]] = WeakSet()
 
 

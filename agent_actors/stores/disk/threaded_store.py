@@ -1,8 +1,8 @@
-"""The base of the stores on disk: an async port, a thread, and a blocking core.
+"""The base class of the on-disk stores, which combines an async port, a thread and a core.
 
 `DiskStore` owns the thread, translates errors, prunes old sessions and flushes commits to the disk
-periodically. A core is plain blocking code. One thread calls it, one method at a time. It raises
-the exceptions of the system and `SessionError`. A core does not use trio.
+periodically. A core is plain blocking code, which only the thread calls, one method at a time. It
+raises the system's exceptions and `SessionError`, and does not use trio.
 """
 
 import logging
@@ -41,25 +41,26 @@ T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 
-# When a commit reaches the disk itself, not only the operating system; see `SqliteStore`.
+# The time at which a commit reaches the disk itself, not only the operating system; see
+# `SqliteStore`.
 Durability: TypeAlias = Literal["sync", "batch", "exit"]
 DURABILITIES: Final = ("sync", "batch", "exit")
 
-# Days that a session is kept after its last record.
+# How many days a session is kept after its last record.
 CLEANUP_PERIOD_DAYS: Final = 30.0
 _DAY: Final = 86_400.0
-# Seconds between searches for old sessions, and the number of sessions that one job deletes. A
-# small number keeps the wait of other jobs short.
+# The interval, in seconds, between searches for old sessions, and the number of sessions that one
+# job deletes. The number is small so that other jobs do not wait long.
 _PRUNE_EVERY: Final = _DAY
 _PRUNED_AT_ONCE: Final = 200
-# Seconds between checks for sessions to release and for other instances that may want them. Waking
-# the thread for each session would cost more than the release itself.
+# The interval, in seconds, between checks for sessions to release and for other instances that may
+# need them. Waking the thread for each session would cost more than the release itself.
 _LOOK_EVERY: Final = 0.02
-# Seconds that a session is held after its run if no other instance has the store open.
+# How many seconds a session is held after its run if no other instance has the store open.
 _KEEP: Final = 1.0
-# Threads that read and write texts of results, for all stores of the process.
+# Limits the threads that read and write texts of results, for all stores in the process.
 _RESULT_THREADS: Final = trio.CapacityLimiter(8)
-# Seconds between flushes to the disk with `batch`.
+# The interval, in seconds, between flushes to the disk with `batch`.
 SYNC_EVERY: Final = 1.0
 
 
@@ -67,7 +68,7 @@ class Core(Protocol):
     """A blocking store that one thread calls.
 
     Attributes:
-        faults: The exception types that the system raises if an operation fails.
+        faults: The types of exceptions that the system raises if an operation fails.
     """
 
     faults: tuple[type[Exception], ...]
@@ -93,7 +94,7 @@ class Core(Protocol):
         ...
 
     def append(self, entries: Sequence[Entry]) -> Sequence[AppendOutcome]:
-        """Commit the valid entries. Return one outcome per entry."""
+        """Commit the valid entries and return one outcome per entry."""
         ...
 
     def info(self, session_id: str) -> SessionInfo | None:
@@ -117,7 +118,7 @@ class Core(Protocol):
         ...
 
     def alone(self) -> bool:
-        """Return whether no other instance has the store open."""
+        """Return whether this is the only instance that has the store open."""
         ...
 
     def release(self, session_id: str) -> None:
@@ -125,7 +126,7 @@ class Core(Protocol):
         ...
 
     def forget(self, session_id: str) -> None:
-        """Drop cached state of the session; its stored data stays."""
+        """Drop the cached state of the session; its stored data is kept."""
         ...
 
     def delete(self, session_id: str) -> None:
@@ -147,7 +148,7 @@ class Core(Protocol):
 
 @attrs.frozen(kw_only=True)
 class DiskOptions:
-    """Options shared by the stores on disk; see `SqliteStore`."""
+    """Options shared by the on-disk stores; see `SqliteStore`."""
 
     durability: Durability = "batch"
     cleanup_period_days: float = CLEANUP_PERIOD_DAYS
@@ -166,10 +167,10 @@ class DiskOptions:
 
 
 class DiskStore:
-    """A `SessionStore` that runs a core in a separate thread; base class of the stores on disk.
+    """A `SessionStore` that runs a core in a separate thread; the base of the on-disk stores.
 
     Attributes:
-        shared: True: other processes can open the same store.
+        shared: Always True, because other processes can open the same store.
     """
 
     shared: Final = True
@@ -180,21 +181,21 @@ class DiskStore:
         self._options = options
         self._where = where
         self._thread = StoreThread(f"agent_actors {where}")
-        # Sessions to release, and True if the thread checks them periodically.
+        # The sessions to release, and True if the thread is checking them periodically.
         self._kept = IdleSessions()
         self._looks = False
         self._read_only = ""
 
     @property
     def read_only(self) -> str:
-        """The error because of which the open store can only be read; empty if it is writable."""
+        """The error that made the store read-only; empty if the store is writable."""
         return self._read_only
 
     async def open(self) -> int:
-        """Open the store. The epoch grows whenever any instance opens this store for writing.
+        """Open the store. Its epoch increases whenever an instance opens it for writing.
 
-        If the disk is full or the store must not be written, an existing store is opened for
-        reading: sessions can be listed and read, `read_only` has the reason, the logger
+        If the disk is full or writing is not permitted, an existing store is opened read-only:
+        sessions can be listed and read, `read_only` contains the reason, the logger
         `agent_actors.stores` emits a warning, and every change raises `SessionStoreError`.
 
         Raises:
@@ -223,15 +224,15 @@ class DiskStore:
         return await self._run(session_id, partial(self._core.export, session_id, after_seq))
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
-        """Commit each append whose `expected_seq` and `fence` are current, if possible together."""
+        """Commit each append whose `expected_seq` and `fence` are current, together if possible."""
         return await self._change(None, partial(self._append, batch))
 
     async def damage(self, session_id: str) -> Sequence[Damage]:
-        """Return the damage found in the stored log of the session. Changes nothing."""
+        """Return the damage found in the session's stored log, without changing it."""
         return await self._run(session_id, partial(self._core.damage, session_id))
 
     async def repair(self, session_id: str) -> LogRepair:
-        """Make the log of the session readable again and keep a copy of the damaged log."""
+        """Make the session's log readable again, and keep a copy of the damaged log."""
         return await self._change(session_id, partial(self._core.repair, session_id))
 
     async def info(self, session_id: str) -> SessionInfo | None:
@@ -255,41 +256,41 @@ class DiskStore:
         return await self._change(session_id, partial(self._annotate, session_id, metadata))
 
     def evicted(self, session_id: str) -> None:
-        """Drop cached state of the session; its stored data stays."""
+        """Drop the cached state of the session; its stored data is kept."""
         if self._thread.running:
             self._thread.post(partial(self._forget, session_id))
 
     def released(self, session_id: str) -> None:
-        """Let other instances have the session soon."""
+        """Release the session for other instances soon."""
         if self._thread.running:
             self._kept.add(session_id)
             if not self._looks:
                 self._thread.post(self._look)
 
     def take_nowait(self, session_id: str) -> bool:
-        """Take the session for a new run. Return False if this instance no longer holds it."""
+        """Take the session for a new run; return False if this instance no longer holds it."""
         return self._kept.take(session_id)
 
     async def delete(self, session_id: str) -> None:
-        """Delete the session, on the disk too."""
+        """Delete the session from the disk."""
         await self._change(session_id, partial(self._delete, session_id))
 
     async def keep_result(self, session_id: str, tool_use_id: str, chunks: Sequence[bytes]) -> None:
-        """Keep the complete text of a tool result that was cut.
+        """Keep the complete text of a truncated tool result.
 
         Raises:
             OSError: The text could not be written.
 
-        Cancellation: stops waiting; the text may be written or not.
+        Cancellation: stops waiting; the text may or may not have been written.
         """
-        # Not in the store's thread: commits must not wait for a large text.
+        # Not in the store's thread, because commits must not wait for a large text.
         keep = partial(self._results.keep, session_id, tool_use_id, chunks)
         await trio.to_thread.run_sync(keep, abandon_on_cancel=True, limiter=_RESULT_THREADS)
 
     async def read_result(
         self, session_id: str, tool_use_id: str, offset: int, size: int
     ) -> bytes | None:
-        """Return a part of a text that `keep_result` has kept; None if it is not kept.
+        """Return a part of a text kept by `keep_result`; None if the text is not kept.
 
         Raises:
             OSError: The text could not be read.
@@ -309,26 +310,26 @@ class DiskStore:
             gone += some
 
     async def aclose(self) -> None:
-        """Close the store after all earlier calls and flush it to the disk. Idempotent.
+        """Flush the store to the disk and close it, after all earlier calls. Idempotent.
 
-        Cancellation: stops waiting; the store is closed anyway.
+        Cancellation: stops waiting; the store is still closed.
         """
         if self._thread.running:
             try:
                 await self._thread.run(partial(self._guarded, "", self._close))
             except BaseException:
-                self._thread.post(self._close)  # a cancellation may have dropped the job
+                self._thread.post(self._close)  # because a cancellation may have dropped the job
                 raise
             finally:
                 self._thread.end()
 
-    # In the calling task.
+    # Methods that run in the calling task.
 
     async def _change(self, session_id: str | None, job: Callable[[], T]) -> T:
         if self._read_only and self._thread.running:
             raise SessionStoreError(
                 f"the store {self._where} is open for reading only, because it could not be "
-                f"written: {self._read_only}; solve that and open the store again",
+                f"written: {self._read_only}; solve this problem and open the store again",
                 session_id=session_id or "",
             )
         return await self._run(session_id, job)
@@ -342,7 +343,7 @@ class DiskStore:
             partial(self._guarded, session_id or "", partial(self._checked, job))
         )
 
-    # In the store's thread.
+    # Methods that run in the store's thread.
 
     def _guarded(self, session_id: str, job: Callable[[], T]) -> T:
         try:
@@ -357,7 +358,7 @@ class DiskStore:
         return job()
 
     def _look(self) -> None:
-        self._looks = False  # must come first: sessions added from now on wake the thread
+        self._looks = False  # must come first, so that sessions added from now on wake the thread
         self._give_back(_KEEP if self._core.alone() else 0.0)
         if self._kept:
             self._looks = True
@@ -373,7 +374,7 @@ class DiskStore:
         self._core.release(session_id)
 
     def _load(self, session_id: str, after_seq: int) -> Sequence[AnyEvent]:
-        if self._read_only:  # no instance can change the session through this one
+        if self._read_only:  # nothing can change the session through this instance
             lines = self._core.export(session_id, after_seq)
             return read_records(lines, session_id, after_seq)
         self._kept.take(session_id)
@@ -419,7 +420,7 @@ class DiskStore:
     def _open_read_only(self, reason: BaseException) -> int:
         try:
             epoch = self._core.open_read_only()
-        except Exception:  # noqa: BLE001 - for example, there is no store
+        except Exception:  # noqa: BLE001 - for example, because there is no store
             self._core.close()
             raise reason from None
         self._read_only = f"{type(reason).__name__}: {reason}"
@@ -456,7 +457,7 @@ class DiskStore:
         return self._core.annotate(session_id, changes)
 
     def _sync(self) -> None:
-        # If this fails, the next flush or `close` includes the same commits.
+        # If this fails, the next flush or `close` will include the same commits.
         with suppress(*self._core.faults):
             self._core.sync()
 
@@ -478,5 +479,5 @@ class DiskStore:
 def _date(seconds: float) -> str:
     try:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):  # beyond the calendar
+    except (OverflowError, ValueError, OSError):  # the time is out of range
         return f"{seconds:g}"

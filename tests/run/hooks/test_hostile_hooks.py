@@ -119,7 +119,11 @@ async def answers(request: ModelRequest, call_next: ModelCall) -> ModelCompleted
     [
         ("user_prompt_submit", decides, "modified_prompt must be text that is not blank; got 5"),
         ("after_model", decides, "modified_output must be text here; got dict"),
-        ("after_tool", decides, "modified_output: a value of type datetime is not JSON"),
+        (
+            "after_tool",
+            decides,
+            "modified_output: a value of type datetime cannot be converted to JSON",
+        ),
         ("wrap_tool_call", wraps, "returned an invalid JSON value: a value of type datetime"),
         (
             "wrap_tool_call",

@@ -152,7 +152,7 @@ async def test_cost_limit_needs_prices() -> None:
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", agent([DONE]))
     assert result.cost is None
-    with pytest.raises(ConfigError, match=r"AgentOptions: limits.cost is 1, but prices is missing"):
+    with pytest.raises(ConfigError, match=r"AgentOptions: limits.cost is 1, but no prices are set"):
         agent([], UsageLimits(cost=1))
 
 

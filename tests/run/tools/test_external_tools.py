@@ -227,7 +227,7 @@ async def test_a_prompt_may_close_external_calls() -> None:
         denying = attrs.evolve(options, on_suspended="deny")
         result = await runtime.run("Forget it.", denying, session_id="s")
         told = [m.content for m in result.messages if m.role == "tool"]
-        assert told == ["no result was given for this call before the conversation went on"]
+        assert told == ["no result was given for this call before the conversation continued"]
         check_history(asked(options)[-1].messages)
         closed = [r for r in await store.load("s") if isinstance(r, ToolResult)]
         assert [(r.is_error, r.synthetic) for r in closed] == [(True, True)]

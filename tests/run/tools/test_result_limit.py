@@ -122,7 +122,7 @@ async def test_results_within_the_limit_are_unchanged() -> None:
     [
         (10**6, "c1", f"ends at byte {SIZE}"),
         (0, "other", "the calls with truncated results are: 'c1'"),
-        (8, "c1", "These are the bytes 9 to"),  # within a character
+        (8, "c1", "These are bytes 9 to"),  # within a character
     ],
 )
 async def test_odd_reads_get_a_clear_result(offset: int, call_id: str, words: str) -> None:
@@ -221,14 +221,14 @@ async def test_stores_on_disk_keep_complete_texts(
         async with open_runtime(store=kind(tmp_path / "store")) as runtime:  # as after a restart
             result = await runtime.run("Go.", options, session_id="s")
             told.append(str(result.tool_calls[0].content))
-    assert "These are the bytes 3000 to" in told[1]
+    assert "These are bytes 3000 to" in told[1]
 
 
 async def test_whitelist_may_name_read_result() -> None:
     options = agent(read_on(10))
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", options, tool_whitelist=["fetch", "ReadResult"])
-    assert "These are the bytes" in str(result.tool_calls[1].content)
+    assert "These are bytes" in str(result.tool_calls[1].content)
 
 
 async def test_supplied_results_are_cut() -> None:
@@ -239,7 +239,7 @@ async def test_supplied_results_are_cut() -> None:
         first = await runtime.run("Go.", options, session_id="s")
         assert [one.id for one in first.external_calls] == ["c1"]
         result = await runtime.resume("s", {}, options, results={"c1": TEXT})
-    assert "These are the bytes 100 to" in str(result.tool_calls[1].content)
+    assert "These are bytes 100 to" in str(result.tool_calls[1].content)
 
 
 async def test_client_results_are_cut() -> None:

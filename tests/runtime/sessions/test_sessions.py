@@ -406,7 +406,7 @@ async def test_unknown_records_survive_everything(
 
 BAD: dict[str, tuple[list[str], str]] = {
     "nothing": ([], "got none"),
-    "no JSON": (["{"], "expected the JSON of a record"),
+    "no JSON": (["{"], "expected a record as JSON"),
     "no text": (['{"type":"notification"}'], "missing required field `text`"),
     "a gap": (['{"type":"x","session_id":"t","seq":2}'], "record 1 has the number 2"),
 }

@@ -533,7 +533,7 @@ async def test_full_disk_leaves_store_readable(
         assert "open for reading only" in caplog.text
         assert tuple(await store.load("s")) == notes(1, "a")
         store.released("s")
-        with pytest.raises(SessionStoreError, match="No space left on device; solve that and open"):
+        with pytest.raises(SessionStoreError, match="No space left on device; solve this problem"):
             await store.append([append(1, "b")])
         await store.aclose()
     async with opened(store):
