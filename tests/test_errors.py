@@ -1,4 +1,4 @@
-"""The error tree: as drawn, and each message tells what, where and what to do."""
+"""The error tree matches its documentation, and each message states the cause and the remedy."""
 
 import ast
 import inspect
@@ -45,7 +45,7 @@ def classes() -> dict[str, type[AgentError]]:
 
 
 def drawn() -> dict[str, str]:
-    """Each error's parent in the drawing: the nearest line above that stands further left."""
+    """Return each error's parent in the drawn tree: the nearest less indented line above."""
     parents: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for line in inspect.getdoc(errors).splitlines():  # type: ignore[union-attr] # pyright: ignore[reportOptionalMemberAccess]

@@ -1,4 +1,4 @@
-"""Images and files that are read from paths, those of strangers among them."""
+"""Images and files can be read from paths, including paths from untrusted sources."""
 
 import os
 import socket
@@ -56,12 +56,12 @@ async def test_non_image_is_refused_by_path(tmp_path: Path, content: bytes, said
 
 
 def replace_os(monkeypatch: pytest.MonkeyPatch, **functions: object) -> None:
-    """Functions of `os` as the module under test sees it; all else in the process keeps its own."""
+    """Replace functions of `os` for the module under test only."""
     monkeypatch.setattr("agent_actors.media.os", SimpleNamespace(**{**vars(os), **functions}))
 
 
 def missing(path: Path) -> None:
-    """Nothing is there."""
+    """Create nothing."""
 
 
 def loop(path: Path) -> None:
@@ -70,7 +70,7 @@ def loop(path: Path) -> None:
 
 def bound_socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        # A path of this kind may be too short for a temporary one.
+        # The path of a socket must be short, and that of the temporary folder may be too long.
         before = Path.cwd()
         os.chdir(path.parent)
         try:

@@ -1,4 +1,4 @@
-"""Prose keeps the rules of language, and test names are short."""
+"""Prose follows the rules in `language.toml`, and test names are short."""
 
 import pytest
 

@@ -105,7 +105,7 @@ def test_quirks_and_splits_change_no_block(
 
     law()
     assert held >= EXAMPLES
-    record_property("law_examples", held)  # the end of the run tells their sum
+    record_property("conformance_examples", held)  # the summary of the test run adds these up
 
 
 @given(st.sampled_from(tuple(QUIRKS)), st.data())
