@@ -1,4 +1,4 @@
-"""What is drawn from a table has a place for all of it, and is drawn anew when it changes."""
+"""Each diagram shows all entries of its table, and is redrawn when the table changes."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -23,7 +23,7 @@ def drawn(
 
 
 def ways_of(root: ET.Element) -> list[list[tuple[float, float]]]:
-    """The points of each arrow."""
+    """Return the points of each arrow."""
     paths = [one.attrib["d"] for one in root.iter(f"{SVG}path") if "marker-end" in one.attrib]
     return [
         [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", path)] for path in paths

@@ -1,4 +1,4 @@
-"""The patterns of hooks do, as programs, what their page says."""
+"""The hook patterns do what their page says when they run as programs."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A command that a page shows is one, with the options that it has; a file is read as it stands."""
+"""The commands in the pages exist, with the options that are shown, and the files can be loaded."""
 
 import ast
 import json
@@ -28,15 +28,15 @@ from tests.docs.page_helpers import EXAMPLES, PAGES, ROOT, Block, blocks
 SHELL = [b for b in blocks("sh", "console", "text") if b.language != "text" or b.text[0] == "$"]
 PRINTED = [b for b in blocks("text") if b.marked.startswith("printed by ")]
 LANGUAGES = {"", "console", "diff", "json", "python", "sh", "text", "toml", "yaml"}
-# Programs of others, whose options nobody can tell here.
+# Programs that are not part of this project; their options are not checked.
 OF_OTHERS = {".", "cd", "curl", "export", "printf", "pytest", "python3"}
-# Nothing of a developer's own; the path makes warnings of the package errors.
+# A developer's variables are left out; PYTHONPATH is kept because it makes package warnings errors.
 BARE = {"PATH": "", "PYTHONPATH": os.environ["PYTHONPATH"]}
 MODULES = ("pytest", "agent_actors.testing", "venv")
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """Each command of a block, as words, without what it sets and where its output goes."""
+    """Yield the words of each command in a block, without assignments and redirection targets."""
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language != "sh":
         lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
@@ -76,7 +76,7 @@ def check_python(words: list[str]) -> None:
 
 
 def check(words: list[str]) -> None:
-    """Fail for a command that is none."""
+    """Fail if a command does not exist."""
     match words:
         case ["agent-actors", *rest]:
             app.parse_args(rest, exit_on_error=False, print_error=False)
@@ -91,7 +91,7 @@ def check(words: list[str]) -> None:
             module, _, name = served.partition(":")
             assert f"\n{name} = " in (EXAMPLES / f"{module}.py").read_text("utf-8")
         case [program, *_]:
-            # What stands where a command would is its output, or a file that it writes.
+            # Anything else in the place of a command is its output, or a file that it writes.
             assert program in OF_OTHERS or "." in program, f"what is {program}?"
         case _:
             pass

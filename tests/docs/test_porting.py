@@ -1,4 +1,4 @@
-"""Agents written for open-agent-sdk 0.4.2 port with few lines changed, and do the same here."""
+"""Agents written for open-agent-sdk 0.4.2 need few changes and do the same after porting."""
 
 import re
 from pathlib import Path

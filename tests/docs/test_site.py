@@ -112,7 +112,7 @@ def test_nothing_of_the_site_comes_from_elsewhere() -> None:
     assert "extra_javascript" not in CONFIG
     extra = cast("dict[str, list[str]]", CONFIG["extra"])
     (shim,) = extra["polyfills"]
-    # With this name, the offline plugin does not load its own shim from the network.
+    # With this file name, the offline plugin does not download its own shim.
     assert "iframe-worker" in shim
     assert "http" not in (site.DOCS / shim).read_text("utf-8")
     assert {"offline": {}} in cast("list[object]", CONFIG["plugins"])
