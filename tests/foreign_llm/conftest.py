@@ -1,4 +1,4 @@
-"""Every server in every protocol, started once for all tests that one process runs."""
+"""Every server with every protocol, started once per process for all tests."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
-"""What servers that others wrote do wrong, or what is done to their bytes on the way to us.
+"""Faults of servers from other projects, and faults of a proxy in front of them.
 
-Each is a typed error in time, and the session goes on.
+Each fault raises a typed error within its time limit, and the session stays usable.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.foreign_llm.servers import ServerName
 from tests.foreign_llm.tiny_model import GREETING
 from tests.run.helpers import check_history, check_quiet
 
-# Seconds; short, and long enough for a machine that is busy with other tests.
+# Seconds; short, but long enough for a machine that is busy with other tests.
 SHORT = 0.5
 
 OVERLOADED = json.dumps({"message": "overloaded", "type": "overloaded_error"})
@@ -34,7 +34,7 @@ OVERLOADED = json.dumps({"message": "overloaded", "type": "overloaded_error"})
 async def failure_of(
     face: Face, deed: Deed, *faults: Fault, nursery: trio.Nursery, idle: float = LONG
 ) -> ProviderError:
-    """The error of one run that asks for this; the session then answers as ever."""
+    """Return the error of one run of this deed; then check that the session still works."""
     await face.prepare(deed)
     url = await faulty(nursery, face.url, *faults)
     async with open_runtime() as runtime:
@@ -51,14 +51,14 @@ async def failure_of(
 
 
 def told_in_band(face: Face) -> bytes:
-    """An error as this protocol tells of it after the answer has begun."""
+    """Return an error in this protocol's format for errors after the response has begun."""
     if face.protocol == "openai":
         return chunk(b'data: {"error": %b}\n\n' % OVERLOADED.encode())
     return chunk(b'event: error\ndata: {"type": "error", "error": %b}\n\n' % OVERLOADED.encode())
 
 
 def limits(face: Face, seconds: int) -> list[Fault]:
-    """A refusal before llama.cpp's server, which has no limit of its own."""
+    """Return a fault that sends a rate limit if the server is llama.cpp, which has none."""
     body = json.dumps({"error": {"message": "slow down"}}).encode()
     headers = ["content-type: application/json", f"retry-after: {seconds}", "connection: close"]
     return [answer("429 Too Many Requests", headers, body)] if face.server == "llama.cpp" else []
@@ -139,9 +139,9 @@ async def test_server_fault_is_a_typed_error(
 
 
 async def test_response_without_finish_reason_is_kept(face: Face, nursery: trio.Nursery) -> None:
-    # Some endpoints never tell a reason, so what they said cannot be told from what is cut here.
+    # Some endpoints never send a finish reason; a truncated response looks like one of theirs.
     await face.prepare("end")
-    # llmock does so itself.
+    # llmock truncates the response itself.
     early = [] if face.server == "llmock" else [Fault(5, insert=LAST_CHUNK, then="close")]
     url = await faulty(nursery, face.url, *early)
     async with open_runtime() as runtime:
@@ -170,7 +170,7 @@ async def test_invalid_json_line_is_skipped_and_reported(face: Face) -> None:
     (notice,) = [event.text for event in seen if isinstance(event, StreamNotice)]
     assert "no JSON was skipped" in notice
     assert result.stop_reason == StopReason.COMPLETED
-    # The word of that line is lost, and every other is there.
+    # Only the word on that line is lost.
     assert result.text != GREETING
     assert all(word in GREETING for word in result.text.split())
     assert result.text.endswith("until it is all said.")

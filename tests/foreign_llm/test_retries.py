@@ -1,4 +1,4 @@
-"""Servers that others wrote fail once and then answer: the run gets its answer, as it should be."""
+"""Servers from other projects fail once and then respond: the run gets the complete response."""
 
 import time
 
@@ -18,7 +18,7 @@ LLMOCK = [("llmock", "openai"), ("llmock", "anthropic")]
 
 
 async def greeted(face: Face, deed: Deed, url: str) -> list[RunEvent]:
-    """One run that is greeted in the end, and what its reader saw."""
+    """Return the result and the events of one run that succeeds after a retry."""
     with trio.fail_after(LONG):
         async with open_runtime() as runtime:
             async with runtime.stream(deed, face.options(url=url), session_id="s") as events:
@@ -32,7 +32,7 @@ async def greeted(face: Face, deed: Deed, url: str) -> list[RunEvent]:
 
 
 def shown(events: list[RunEvent]) -> list[str]:
-    """What each attempt showed, as text."""
+    """Return the text that each attempt showed."""
     texts = [""]
     for event in events:
         if isinstance(event, AttemptRestarted):
@@ -73,7 +73,7 @@ async def test_overload_inside_200_is_retried(face: Face, nursery: trio.Nursery)
 @pytest.mark.parametrize("face", LLMOCK, ids="-".join, indirect=True)
 @pytest.mark.parametrize("deeds", [["recover"], ["cut", "greet"]], ids="-".join)
 async def test_a_judge_of_clients_finds_nothing(face: Face, deeds: list[Deed]) -> None:
-    # llmock looks at each attempt, its pause and whether it was right to make it.
+    # llmock judges each attempt, its delay, and whether a retry was appropriate.
     await face.prepare(*deeds)
     await greeted(face, deeds[0], face.url)
     assert await face.findings() == []
@@ -82,7 +82,7 @@ async def test_a_judge_of_clients_finds_nothing(face: Face, deeds: list[Deed]) -
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
 @pytest.mark.parametrize("face", [("aimock", "openai")], ids=["aimock"], indirect=True)
 async def test_all_runs_finish_despite_refusals(face: Face, protocol: Protocol) -> None:
-    # It throws dice, so how often it is asked differs; that a refusal costs one request does not.
+    # llmock refuses at random, so the number of requests varies; each refusal costs one request.
     face = attrs.evolve(face, protocol=protocol)
     options = face.options(headers={"x-aimock-chaos-ratelimit": "0.33"})
     texts: list[str] = []

@@ -1,4 +1,4 @@
-"""What is started for these tests ends with them, and what is missing is named."""
+"""The servers of these tests end with the tests, and a server that is not installed is named."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from tests.foreign_llm.servers import REQUIRED, served
 from tests.foreign_llm.tiny_model import ANSWER, CITIES, GREETING, LOOKING, vocabulary
 
 HELD = Path(servers.__file__).parent / "held.py"
-# A program with a child of its own; both hold the standard output open.
+# A program with a child process; both hold the standard output open.
 FAMILY = "import subprocess, sys; print(1, flush=True); subprocess.run(['sleep', '600'])"
 
 
@@ -27,7 +27,7 @@ def test_server_tree_ends_with_stdin() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"1\n"
         process.stdin.close()
-        # Ends only when nobody is left who could write to it.
+        # The read ends only when no process is left that could write to the pipe.
         assert process.stdout.read() == b""
     assert process.returncode != 0
 
@@ -86,7 +86,7 @@ def test_tiny_model_repeats_its_texts() -> None:
 
 
 def text_of(tokens: list[str]) -> str:
-    """What a tokenizer makes of them."""
+    """Return the text that a tokenizer makes of these tokens."""
     found = b""
     for token in tokens:
         if token.startswith("<0x"):

@@ -1,4 +1,4 @@
-"""Answers, tools and whole loops, at servers that others wrote, in both protocols."""
+"""Responses, tools and agent loops work with servers from other projects in both protocols."""
 
 import pytest
 import trio
@@ -12,7 +12,7 @@ from tests.run.helpers import check_history, check_quiet
 
 
 def barometer() -> Tool:
-    """A tool whose calls wait for each other: alone, one would never end."""
+    """Return a tool whose calls wait for each other: a call on its own would never end."""
     both = trio.Event()
     asked: list[str] = []
 
@@ -29,7 +29,7 @@ def barometer() -> Tool:
 
 
 async def check_loop(options: AgentOptions) -> None:
-    """One run that looks after the weather, to its end."""
+    """Run the weather loop to its end and check it."""
     with trio.fail_after(LONG):
         async with open_runtime() as runtime:
             result = await runtime.run("look", options, session_id="s")
@@ -100,7 +100,7 @@ async def test_sessions_at_once_get_each_an_answer(face: Face) -> None:
 
 
 async def test_an_answer_at_its_longest_says_so(face: Face) -> None:
-    # llama.cpp's counts tokens; the others do as they are told.
+    # llama.cpp's server counts tokens; the other two report the counts that they are given.
     await face.prepare("length")
     async with open_runtime() as runtime:
         result = await runtime.run("length", face.options(max_tokens=5), session_id="s")
