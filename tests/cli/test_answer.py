@@ -1,4 +1,4 @@
-"""What of a run is shown, and where; in this process."""
+"""The parts of a run that are shown, and their streams; in this process."""
 
 import sys
 import tempfile
@@ -34,7 +34,7 @@ ALL = OutputOptions(thinking=True, usage=True)
 async def show(
     script: EndpointScript, shown: OutputOptions = ALL, *, run_timeout: float = 60.0
 ) -> int:
-    """Ask, as the command does."""
+    """Run the prompt as the command does."""
     async with ScriptedEndpoint(script) as endpoint:
         options = AgentOptions(
             model="m", base_url=endpoint.base_url, run_timeout=run_timeout, max_retries=0
@@ -65,7 +65,7 @@ async def test_estimated_tokens_are_marked_as_estimated(
 
 
 def without_usage(chunks: list[JsonObject]) -> list[JsonValue]:
-    """The chunks as an endpoint sends them that counts no tokens."""
+    """Return the chunks of an endpoint that does not count tokens."""
     return [{k: v for k, v in one.items() if k != "usage"} for one in chunks if one["choices"]]
 
 
@@ -80,7 +80,7 @@ async def test_thinking_and_text_use_separate_lines(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     both = tmp_path / "both"
-    with both.open("a") as stream:  # noqa: ASYNC230 - local, and a few bytes
+    with both.open("a") as stream:  # noqa: ASYNC230 - a few bytes in a local file
         monkeypatch.setattr(sys, "stdout", stream)
         monkeypatch.setattr(sys, "stderr", stream)
         turn = reply(think("Hm"), say("One"), think("so"), say("two"))

@@ -1,4 +1,4 @@
-"""The commands, run in this process: how they are called, and what they come to."""
+"""The commands, run in this process: their arguments and exit statuses."""
 
 import io
 import json
@@ -72,7 +72,7 @@ def test_help_is_a_success(capfd: pytest.CaptureFixture[str]) -> None:
 
 @attrs.frozen
 class Asked:
-    """What `run` came to ask."""
+    """The arguments that the `run` command passes on."""
 
     prompt: str
     options: AgentOptions
@@ -125,7 +125,7 @@ def test_options_override_environment_variables_in_run(
     assert (first.prompt, first.shown, first.place) == ("-", OutputOptions(), SessionLocation())
     assert (first.options.base_url, first.options.model) == ("http://BASE_URL", "http://MODEL")
     assert first.options.api_key == "http://API_KEY"
-    # What nobody asked for is not sent.
+    # Options that the user does not set are not sent.
     assert (first.options.max_tokens, first.options.temperature) == (None, None)
     assert second.options.model == "mine"
 

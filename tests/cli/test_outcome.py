@@ -1,4 +1,4 @@
-"""How a command ends: statuses, lines, and Ctrl-C."""
+"""The end of a command: exit statuses, messages, and Ctrl-C."""
 
 import signal
 import sys
@@ -69,7 +69,7 @@ async def test_ctrl_c_cancels_work_and_waits(
         try:
             await trio.sleep_forever()
         finally:
-            # Another one now ends the process at once.
+            # A second Ctrl-C now ends the process at once.
             ended.append(signal.getsignal(signal.SIGINT))
 
     assert await complete(work) == 130

@@ -119,7 +119,7 @@ async def test_ctrl_c_ends_wait_for_prompt() -> None:
             running("run", "-", *at(endpoint), stdin=subprocess.PIPE) as it,
         ):
             assert isinstance(it.process.stdin, trio.abc.SendStream)
-            # A pipe that is full, and then is not, was read: the program waits for more.
+            # More than the pipe holds: when it is sent, the program is reading and waits for more.
             await it.process.stdin.send_all(b"x" * 200_000)
             it.interrupt()
             ended = await it.ended()
@@ -145,7 +145,7 @@ async def test_closed_stdout_ends_run_silently() -> None:
 
 
 async def test_ctrl_c_works_while_stdout_is_blocked() -> None:
-    # More than a pipe holds, so that the program has to wait until somebody reads.
+    # More than a pipe holds, so that the program blocks until the output is read.
     much = reply(say("x" * 200_000), hang())
     with trio.fail_after(PATIENCE):
         async with (

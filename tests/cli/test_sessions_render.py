@@ -1,4 +1,4 @@
-"""Sessions in words: whatever was said, a line stays a line."""
+"""Sessions are listed as text; each takes one line, whatever its messages contain."""
 
 from typing import cast
 

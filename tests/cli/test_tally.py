@@ -1,4 +1,4 @@
-"""Counting, and what counts come to."""
+"""The counters of a demo and the figures computed from them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The user's own tools, loaded by name."""
+"""The user's own tools are loaded by name."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a typed line means."""
+"""Typed lines are parsed as commands or as messages."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a chat shows is safe to show, and never long."""
+"""The texts of a chat are safe to show, and their length is limited."""
 
 import pytest
 from hypothesis import given

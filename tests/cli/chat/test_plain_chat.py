@@ -1,4 +1,4 @@
-"""`agent-actors chat` through pipes: a line in, an answer out."""
+"""`agent-actors chat` through pipes: each input line gets a response."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What becomes of events on plain streams."""
+"""The output of events on plain streams."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ HEAD = (EventScope("session", "run", "request"), "id", 0.0)
 
 @attrs.frozen
 class Streams:
-    """A ui on files, and what was written there."""
+    """A user interface on files, and the text written to them."""
 
     ui: PlainUI
     out: Path

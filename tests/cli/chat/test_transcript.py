@@ -1,4 +1,4 @@
-"""What a session's records say to whoever chats in it."""
+"""The records of a session are shown as a transcript when a chat resumes the session."""
 
 from collections.abc import Sequence
 

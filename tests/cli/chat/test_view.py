@@ -1,4 +1,4 @@
-"""How a turn looks: events in, text out."""
+"""A turn is rendered from its events."""
 
 import io
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def lines(shown: list[RenderableType]) -> list[str]:
 
 
 class Seen:
-    """A view, and what was finished in it."""
+    """A view, and the lines that it has finished."""
 
     def __init__(self, *, thinking: bool = False) -> None:
         self.view = TurnView(thinking=thinking, since=0.0)

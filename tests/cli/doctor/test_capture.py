@@ -1,4 +1,4 @@
-"""A copy is kept of each answer, and the time of its pieces."""
+"""The exchange keeps a copy of each response, and the arrival times of its chunks."""
 
 import trio
 import trio.testing
@@ -10,7 +10,7 @@ from tests.transport.sinks import ByteCollector
 
 
 class Feeding:
-    """An exchange that feeds these reads, as far as the sink wants them."""
+    """An exchange that feeds these reads until the sink is done."""
 
     def __init__(self, *reads: bytes) -> None:
         self.reads = list(reads)

@@ -1,4 +1,4 @@
-"""`agent-actors doctor` as a user starts it."""
+"""`agent-actors doctor`, started as a user starts it."""
 
 import contextlib
 import json

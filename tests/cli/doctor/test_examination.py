@@ -1,4 +1,4 @@
-"""Endpoints of many kinds, examined over real sockets."""
+"""The doctor examines endpoints of many kinds over real sockets."""
 
 from functools import partial
 
@@ -105,12 +105,13 @@ async def test_quirk_is_reported_by_number_without_harm(name: str) -> None:
     async with ScriptedEndpoint(partial(good, render=render)) as endpoint:
         report = await examined(endpoint.base_url)
 
-    # `id_is_name` needs tools of different names, and a damaged line may have belonged to a call:
-    # no call of these responses runs.
+    # `id_is_name` needs tools with different names, and a damaged line may have been part of a
+    # call, so
+    # no call in these responses runs.
     assert report.usable == (name not in {"id_is_name", "junk_lines"})
     found = {one.number for one in report.observed_quirks}
-    # Two of them need more than these answers: a call without parameters, and a character beyond
-    # the Basic Multilingual Plane; and one is an id that the doctor does not know from before.
+    # Some quirks do not show in these responses: they need a call without parameters, a character
+    # outside the Basic Multilingual Plane, or a call id that the doctor has seen before.
     rare = {"arguments_empty", "arguments_absent", "arguments_null", "split_characters", "id_known"}
     if quirk.number and name not in rare:
         assert quirk.number in found
@@ -302,7 +303,7 @@ async def test_refusals_that_are_none_are_told_of() -> None:
 
     found = checks_of(report)
     assert "not clearly rejected: expected an event stream" in found["wrong model"].detail
-    # What an endpoint repeats of the key is not shown.
+    # A key that the endpoint repeats is not shown.
     assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no [redacted]"
 
 

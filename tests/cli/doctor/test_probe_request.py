@@ -1,4 +1,4 @@
-"""The key in what is told, and answers that broke off."""
+"""Findings do not contain the key, and incomplete responses are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Endpoints that are not there, speak something else, or never come to an end."""
+"""Endpoints that do not exist, use another protocol, or never finish a response."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What to set is read from what was refused and from what was seen."""
+"""Recommended settings follow from rejected requests and observed quirks."""
 
 from typing import cast
 
@@ -97,7 +97,7 @@ def test_findings_recommend_settings_that_are_unset() -> None:
     both = seen({23, 41}, PLAIN, cumulative=True)
 
     assert [recommendation.name for recommendation in both] == ["cumulative", "short_call_ids"]
-    # Text that repeats itself in another way is found out without being told.
+    # If text repeats without being cumulative, no setting is needed: the client detects it.
     assert [recommendation.name for recommendation in seen({41}, PLAIN, cumulative=False)] == []
     known = ChatDialect(cumulative=True, short_call_ids=True)
     assert seen({23, 41}, known, cumulative=True) == []
@@ -130,7 +130,7 @@ def test_an_endpoint_is_known_by_its_place(url: str, name: str) -> None:
 
 def test_an_unknown_place_has_no_profile() -> None:
     assert recommend_profile("http://box:11434/v1", builtin_profiles()) == []
-    # One that has no place of its own is nobody's.
+    # A profile without an address of its own matches no endpoint.
     assert recommend_profile("", {"azure": builtin_profiles()["azure"]}) == []
 
 

@@ -1,4 +1,4 @@
-"""A report, on a terminal, in a pipe and for programs."""
+"""A report can be shown on a terminal, in a pipe and as JSON."""
 
 import io
 import json
