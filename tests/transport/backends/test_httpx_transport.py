@@ -188,7 +188,7 @@ async def test_full_pool_is_pool_timeout() -> None:
             assert transport.statistics().waiting == 0
 
 
-# --- connections that turned out to be dead -------------------------------------------------------
+# --- connections that turn out to be closed -------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", [close, reset])
@@ -287,7 +287,7 @@ async def test_slow_reader_stops_reading() -> None:
             size = 0
             async for piece in response.aiter_raw():
                 size += len(piece)
-                assert len(piece) <= 128 * 1024  # what may wait, and one read
+                assert len(piece) <= 128 * 1024  # the buffered data and one read
         assert size == len(BIG)
         assert transport.statistics().idle == 1
 
@@ -337,7 +337,7 @@ async def test_close_during_body_is_an_error() -> None:
                 await anext(pieces)
 
 
-# --- the rest of httpx over it --------------------------------------------------------------------
+# --- other features of httpx ----------------------------------------------------------------------
 
 
 async def test_redirects_cookies_and_event_hooks_work() -> None:
