@@ -69,7 +69,7 @@ class Streams:
 
 
 class Yields:
-    """An async generator, and whether it was closed."""
+    """A provider with an async generator, which records whether it was closed."""
 
     def __init__(self, *pieces: object) -> None:
         self._pieces = pieces
@@ -91,7 +91,7 @@ class Whole(Streams):
         return ANSWER
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 @pytest.mark.feature("OAGS-046")
@@ -252,7 +252,9 @@ def test_class_instead_of_object_is_refused() -> None:
 
 async def test_stream_with_hidden_signature_gets_sink() -> None:
     class Builtin:
-        stream: Callable[..., object] = max  # it tells no signature, and cannot compare these two
+        stream: Callable[..., object] = (
+            max  # it has no readable signature, and cannot compare these two arguments
+        )
 
     with pytest.raises(TypeError, match="'>' not supported"):
         await adapt_provider(Builtin()).complete(REQUEST)

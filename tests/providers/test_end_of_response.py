@@ -1,4 +1,4 @@
-"""The end of an answer whose endpoint says neither `[DONE]` nor goodbye; on a virtual clock."""
+"""The end of a response if the endpoint sends no `[DONE]` and stays connected."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def part(*chunks: object) -> bytes:
 
 
 class Lingering:
-    """An exchange whose reads come after pauses, and whose connection then stays open."""
+    """An exchange with pauses between its reads, whose connection then stays open."""
 
     def __init__(self, *script: bytes | float) -> None:
         self.script = script
@@ -51,7 +51,7 @@ class Lingering:
 
 
 async def answered(*script: bytes | float) -> tuple[str, Usage, float]:
-    """The text, the usage, and after how many seconds it was known."""
+    """Return the text, the usage, and the seconds until the response was complete."""
     chat = OpenAIChat(base_url=BASE, exchange=Lingering(*script))
     began = trio.current_time()
     found = await chat.complete(REQUEST)

@@ -1,4 +1,4 @@
-"""An output that is asked for by a tool: a tool on the wire, and text on this side of it."""
+"""An output requested through a tool: a tool call on the wire, and text for the caller."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The first character of a body, however it comes; and answers without an end."""
+"""The first character of a body is found however it arrives, and endless responses are rejected."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_blank_lines_are_skipped_and_marks_kept() -> None:
         assert (len(kept), first) == (4, b"")
     assert begin_body(kept, b"\n{") == (b"{", b"{")
     assert begin_body(b"\xef\xbb", b"\xbfdata: x") == (b"\xef\xbb\xbfdata: x", b"d")
-    # A blank before the field's name makes it another field; that must stay to be seen.
+    # A blank before the field's name makes it another field, so the blank must be kept.
     assert begin_body(b"", b"\n data: x") == (b" data: x", b"d")
 
 
@@ -60,7 +60,7 @@ def feed(sink: Sink, more: bytes, times: int) -> None:
 
 
 def refuse(sink: Sink, more: bytes) -> None:
-    """Within the bound it is read, beyond it is not."""
+    """Check that the sink accepts data within its limit and rejects data beyond it."""
     feed(sink, more, 20)
     with pytest.raises(
         ProviderProtocolError, match=r"the response is too long: [45]... characters"

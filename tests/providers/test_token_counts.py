@@ -1,4 +1,4 @@
-"""What of an endpoint's token counts is a count."""
+"""Only valid token counts from an endpoint are used."""
 
 import math
 

@@ -1,7 +1,7 @@
-"""What others make of our side of the protocol: the official SDK, where it is installed.
+"""Our side of Anthropic's protocol, compared with the official SDK, if it is installed.
 
-It reads what `ScriptedEndpoint` renders, whole and streamed, and its own idea of a request is held
-against what is sent.
+The SDK reads what `ScriptedEndpoint` renders, streamed or not, and its request types are compared
+with our requests.
 """
 
 import json
@@ -104,7 +104,7 @@ async def test_it_reads_a_whole_answer() -> None:
     assert (message.stop_reason, message.usage.output_tokens) == ("tool_use", 7)
 
 
-# Its decoder leaves its generators to the garbage collector when an event is an error.
+# The SDK's decoder leaves its generators to the garbage collector when an event is an error.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_it_reads_errors_of_both_kinds() -> None:
     busy = in_band_error("Overloaded", code="overloaded_error")
@@ -172,7 +172,10 @@ def test_what_is_sent_fits_its_types() -> None:
 
 
 def taken(value: Any) -> Any:
-    """What a type took: it leaves out what it does not know, and checks lists as they are read."""
+    """Return the part of a value that the type accepted.
+
+    The type omits unknown keys, and checks lists only while they are read.
+    """
     if isinstance(value, dict):
         return {key: taken(item) for key, item in cast(dict[str, Any], value).items()}
     listed = hasattr(value, "__iter__") and not isinstance(value, str)

@@ -1,4 +1,4 @@
-"""Blocks in Anthropic's protocol, as they are meant and as they come, a test each."""
+"""Blocks in Anthropic's protocol, both as specified and as endpoints send them; one test each."""
 
 import json
 
@@ -50,7 +50,7 @@ from tests.providers.anthropic.answers import (
 THINKING = {"type": "thinking", "thinking": "", "signature": ""}
 HELLO = [begin(), *text_block("Hel", "lo"), *end()]
 
-# --- the protocol as it is meant ------------------------------------------------------------------
+# --- the protocol as specified --------------------------------------------------------------------
 
 
 @pytest.mark.feature("ASDK-023")
@@ -167,7 +167,7 @@ def test_initial_count_is_not_final(counts: dict[str, object]) -> None:
         assert found.usage == Usage(8, tokens, 2, estimated=True)
 
 
-# --- what is kept without being known -------------------------------------------------------------
+# --- unknown content that is kept -----------------------------------------------------------------
 
 
 def test_sealed_thoughts_are_kept_as_they_came() -> None:
@@ -209,7 +209,7 @@ def test_server_tools_are_kept_verbatim() -> None:
 
 
 def fed(*events: object) -> list[ModelDelta]:
-    """The deltas of the beginning of a stream."""
+    """Return the deltas of an unfinished stream of these events."""
     return list(MessageResponseParser(REQUEST, endpoint="e").feed(sse(*events)))
 
 
@@ -298,7 +298,7 @@ def test_unknown_call_fields_are_sent_back() -> None:
     assert found.blocks == (ToolUseBlock("a", "find", {}, "{}", extra=more),)
 
 
-# --- blocks and what belongs to them --------------------------------------------------------------
+# --- blocks and their fields ----------------------------------------------------------------------
 
 
 def test_each_thinking_keeps_its_signature() -> None:

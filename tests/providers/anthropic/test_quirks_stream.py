@@ -1,4 +1,4 @@
-"""Streams in Anthropic's protocol: whole, odd, cut, and what is none; a test each."""
+"""Streams in Anthropic's protocol: complete, unusual, truncated or invalid; one test each."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_events_of_unknown_types_are_passed_over() -> None:
 
 
 def notices(body: bytes) -> list[str]:
-    """What a person is told of a body's stream."""
+    """Return the notices that are shown for a body's stream."""
     seen, found = read_all([body])
     assert told(found.blocks) == ["Hello"]
     return [delta.text for delta in seen if isinstance(delta, NoticeDelta)]
@@ -218,7 +218,7 @@ def test_bodies_without_bounds_are_refused() -> None:
         read_all([b"data: " + b"x" * (9 * 1024 * 1024)])
 
 
-# --- answers that are cut -------------------------------------------------------------------------
+# --- truncated responses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stops", [0, 1])

@@ -103,7 +103,7 @@ async def test_what_the_sink_raises_ends_the_stream() -> None:
         await model(FakeExchange([HELLO])).stream(REQUEST, sink)
 
 
-# --- what is sent ---------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 @pytest.mark.feature("OAGS-042", "OAS-075")
@@ -225,7 +225,7 @@ async def test_an_endpoint_can_be_declared_cumulative() -> None:
     assert (await chat.complete(REQUEST)).text == "ab"
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 async def status_error(body: bytes, code: int = 400, **headers: str) -> ProviderStatusError:
@@ -306,7 +306,7 @@ async def test_exchange_without_head_is_no_response() -> None:
         await model(FakeExchange(status=0)).complete(REQUEST)
 
 
-# --- its connections ------------------------------------------------------------------------------
+# --- connections ----------------------------------------------------------------------------------
 
 
 async def test_the_callers_exchange_is_not_closed() -> None:

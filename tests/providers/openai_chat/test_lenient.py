@@ -1,4 +1,4 @@
-"""Arguments that are nearly JSON, from the stream to the block."""
+"""Arguments that are nearly JSON are repaired, from the stream to the block."""
 
 import attrs
 import pytest

@@ -1,4 +1,4 @@
-"""Images and files as chat completions have them, and what becomes of those that tools show."""
+"""Images and files in chat completions, including those in tool results."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Quirks 45 to 47, of errors and other bodies inside an answer of status 200."""
+"""Quirks 45 to 47: errors and other bodies inside a response with status 200."""
 
 import json
 
@@ -144,7 +144,7 @@ def test_quirk_46_error_field_starts_a_line() -> None:
     found = answer(text("error: {not one}\nerror: no"), chunk({}, "stop"))
     assert found.text == "error: {not one}\nerror: no"
     assert read(b"errata: x\n" + sse(*HELLO)).text == "Hello"
-    # A read may end anywhere in a line that is not one.
+    # A read may end anywhere in a line that is not an error line.
     body = sse(*HELLO, done=False)
     assert read_all([body[:9], b"".join((body[9:], b": error: x\n")), DONE])[1].text == "Hello"
 
@@ -225,7 +225,8 @@ def test_a_line_without_end_is_no_answer() -> None:
 @pytest.mark.parametrize("depth", [15, 300, 900, pytest.param(50_000, marks=pytest.mark.no_cover)])
 def test_nested_error_is_found(depth: int) -> None:
     told = '{"error":' * depth + '{"message":"no credit","code":402}' + "}" * depth
-    # A line too deep to be parsed is no JSON, and is skipped; an event that says so is an error.
+    # A line nested too deeply to be parsed counts as invalid JSON and is skipped; an error event is
+    # not.
     error = in_band(b"event: error\ndata: " + told.encode() + b"\n\n")
     if depth == 15:
         assert (str(error), error.code) == (f"{ENDPOINT}: no credit", "402")

@@ -1,8 +1,8 @@
-"""Quirks 32 to 48, of text, thinking, usage and the stream itself; each test bears its number.
+"""Quirks 32 to 48 of text, thinking, usage and the stream itself; each test has its quirk's number.
 
-Of 41 (cumulative text) long texts are recognised; short ones, and a repeat of all the text at the
-end, need an endpoint that is declared so (`ChatDialect.cumulative`). Of 40, that thoughts are sent
-back is declared too (`ChatDialect.echo_reasoning`).
+For quirk 41 (cumulative text), long texts are recognized automatically. Short texts, and a repeat
+of all text at the end, need a dialect that declares the quirk (`ChatDialect.cumulative`). For quirk
+40, sending thinking back must be declared too (`ChatDialect.echo_reasoning`).
 """
 
 import json
@@ -48,7 +48,7 @@ def protocol_error(body: bytes, content_type: str = "") -> str:
     return str(caught.value)
 
 
-# --- how a stream ends ----------------------------------------------------------------------------
+# --- the end of a stream --------------------------------------------------------------------------
 
 
 def test_quirk_32_text_without_end() -> None:
@@ -347,7 +347,7 @@ def test_short_repeat_of_stream_survives() -> None:
     assert answer(text("ha"), text("ha"), text("!"), chunk({}, "stop")).text == "haha!"
 
 
-# --- the form of the stream -----------------------------------------------------------------------
+# --- the format of the stream ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
