@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and when."""
+"""Which failures are retried, and after what delay."""
 
 from datetime import UTC, datetime
 from email.utils import format_datetime

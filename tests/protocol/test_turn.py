@@ -1,4 +1,4 @@
-"""The agent loop, as transcripts; and every cell of its table."""
+"""The agent loop as transcripts, and every cell of its state table."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The loop where the answer has to be of some type: looked at, told what is wrong, asked again."""
+"""The loop validates a typed output, reports errors to the model, and asks it again."""
 
 import attrs
 import pytest

@@ -104,7 +104,8 @@ def test_arguments_nested_too_deeply_are_refused() -> None:
     deepest = '{"a": ' + "[" * 99 + "]" * 99 + "}"
     assert only_input(deepest)
     assert only_error(deepest.replace("[]", "[[]]")) == fault
-    # In a JSON string, and with half a character, which the fast parser does not take.
+    # The limit also applies in a JSON string, and to a lone surrogate, which the fast parser
+    # rejects.
     assert only_error(json.dumps(deepest.replace("[]", "[[]]"))).startswith(
         "expected a JSON object"
     )
@@ -156,7 +157,7 @@ def test_lone_halves_are_replaced_wherever_they_stand() -> None:
     text = r'{"a":["\ud83d",{"\ude00":"\ud83dx"},1,null]}'
     (parsed,) = parse_arguments(text)
     expected: JsonValue = ["\ufffd", {"\ufffd": "\ufffdx"}, 1, None]
-    # The text says something else than the input, so it must not be sent again.
+    # The text differs from the input, so it must not be sent again.
     assert parsed == GoodArguments({"a": expected}, "")
 
 

@@ -315,7 +315,7 @@ def test_repeated_head_is_shown_once() -> None:
     ]
 
 
-# --- cut short ------------------------------------------------------------------------------------
+# --- truncated responses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [None, "", '{"x":', '{"x":1}{"y":', "{}"])
@@ -356,7 +356,7 @@ def test_earlier_broken_call_reports_its_fault() -> None:
     assert first.error.startswith("the arguments are not valid JSON")
 
 
-# --- how it ended ---------------------------------------------------------------------------------
+# --- finish reasons -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

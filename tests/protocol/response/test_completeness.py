@@ -1,4 +1,6 @@
-"""Whether text that grows is whole: the same answer as of the text at once, in linear time."""
+"""Completeness of a growing text is found in linear time, with the same result as for the full
+text.
+"""
 
 import json
 
@@ -27,7 +29,7 @@ TEXTS = st.lists(OBJECTS | ODD | WRAPPED, max_size=5)
 
 
 def states(pieces: list[str]) -> list[bool]:
-    """What is known after each of these pieces."""
+    """Return, for each piece, whether the text is complete after it."""
     text, found = WholeObjects(), list[bool]()
     for piece in pieces:
         text.feed(piece)

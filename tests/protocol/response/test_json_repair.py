@@ -1,4 +1,4 @@
-"""What is nearly JSON, and what is not: everything else is left alone."""
+"""Text that is nearly JSON is repaired; all other text is left unchanged."""
 
 import json
 

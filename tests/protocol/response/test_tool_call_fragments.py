@@ -11,7 +11,7 @@ def delta(
 
 
 def assembled(*fragments: ToolCallDelta) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each slot, in order."""
+    """Return the id, name and arguments of each slot, in order."""
     table = SlotTable()
     for fragment in fragments:
         table.slot_of(fragment).add(fragment)
