@@ -1,4 +1,4 @@
-"""What the peers' programs share; the peers themselves are not installed here."""
+"""The code that the peers' programs share; the peers themselves are not installed here."""
 
 import asyncio
 import importlib.util
@@ -29,7 +29,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "DEADLINE", 0.01)
-    # It pins itself, and would pin the tests.
+    # The driver pins its process to a CPU, which would pin the tests.
     monkeypatch.delattr("os.sched_setaffinity", raising=False)
     return module
 

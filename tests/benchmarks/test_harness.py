@@ -11,7 +11,7 @@ WORK = Work("http://x/burst/5/5/v1", "http://x/burst/1/1/v1", turns=4, at_once=2
 
 
 class Busy(Endpoint):
-    """An endpoint that has used half a second more whenever it is asked."""
+    """An endpoint that has used another half second of CPU time at each query."""
 
     def __init__(self) -> None:
         super().__init__("http://x")

@@ -22,7 +22,7 @@ def test_flat_samples_have_no_fault() -> None:
 def test_first_sample_may_differ() -> None:
     first = attrs.evolve(FLAT[0], memory=10, descriptors=1, tasks=1)
     assert faults_of([first, *FLAT[1:]]) == []
-    # Nor does it hide what grows: a peak in it is no measure for the second half.
+    # A peak in the first sample does not hide growth: it is not compared with the second half.
     peak, last = attrs.evolve(FLAT[0], tasks=99), attrs.evolve(FLAT[-1], tasks=18)
     assert faults_of([peak, *FLAT[1:-1], last]) == ["tasks grew from 17 to 18"]
 
@@ -62,6 +62,6 @@ def test_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
     assert found is not None, done.stdout
     assert len(found.rows) == SAMPLES
     faults = cast("list[str]", found.more["faults"])
-    # So few runs are all loading and warming: memory may still grow.
+    # In so few runs, modules are still loaded and caches filled, so memory may still grow.
     assert [fault for fault in faults if "memory" not in fault] == []
     assert done.returncode == bool(faults)

@@ -1,4 +1,4 @@
-"""What every `SessionStore` keeps; a new store adds itself to STORES."""
+"""The contract of `SessionStore`; a new store adds itself to STORES."""
 
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -274,7 +274,7 @@ async def test_a_listing_shows_what_info_shows(store: SessionStore) -> None:
     assert page.sessions == (await store.info("s"),)
 
 
-# What a version that is not this one wrote.
+# Records that another version wrote.
 
 FUTURE = (
     b'{"type":"notification","version":9,"id":"s1","ts":1.0,"session_id":"s","run_id":"r",'
@@ -294,7 +294,7 @@ async def test_lines_are_kept_as_they_stand(store: SessionStore) -> None:
     assert list(await store.export("unknown")) == []
 
 
-# Deleting.
+# Deletion.
 
 
 @pytest.mark.feature("WICK-033")

@@ -35,7 +35,7 @@ class Port:
         return [line for line in lines if line[:3] not in ("---", "+++", "@@ ") and line[1:]]
 
     async def output(self, python: Path | None = None) -> str:
-        """Return the port's output; with a Python that has open-agent-sdk, the original's output."""
+        """Return the port's output, or with a Python that has open-agent-sdk, the original's."""
         command = [sys.executable, "-W", "error", str(self.after)]
         if python is not None:
             command = [str(python), str(self.before)]

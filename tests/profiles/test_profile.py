@@ -1,4 +1,4 @@
-"""A profile is checked where it is made, and knows which models differ."""
+"""A profile is validated when it is created, and applies its rules to the models they name."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.profiles.profile import ModelRule, ProviderProfile
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker rejects must be rejected at run time too.
 build: Callable[..., ProviderProfile] = ProviderProfile
 
 SILENT = ChatDialect(refuses={"temperature"})

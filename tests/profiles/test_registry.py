@@ -1,4 +1,4 @@
-"""The package's profiles, files of a user's own, and what is told of a mistake in one."""
+"""The built-in profiles, a user's own profile files, and the errors for mistakes in such files."""
 
 import os
 from pathlib import Path
@@ -127,7 +127,7 @@ def test_file_extends_known_and_earlier_profiles(tmp_path: Path) -> None:
     assert gateway.dialect == ChatDialect(
         max_tokens_field="max_completion_tokens", include_usage=False
     )
-    # A rule changes what its profile has; rules that were there before stand behind it.
+    # A rule changes values of its profile; inherited rules come after it.
     assert gateway.dialect_of("gpt-5-mini") == ChatDialect(
         max_tokens_field="max_completion_tokens", include_usage=False, cumulative=True
     )

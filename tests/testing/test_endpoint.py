@@ -1,4 +1,4 @@
-"""The endpoint as clients use it, and what it counts."""
+"""The endpoint as clients use it, and its counters."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -238,7 +238,7 @@ async def test_script_notices_leaving_client() -> None:
 async def test_a_thousand_streams_are_served_at_once() -> None:
     async with ScriptedEndpoint(demo_script(0, deltas=3, every=0.01)) as endpoint:
         ended: list[str] = []
-        # Half a thousand file descriptors on each side stay below the usual limit of 1,024.
+        # 500 file descriptors on each side stay below the usual limit of 1,024.
         count = 480
 
         async def one() -> None:

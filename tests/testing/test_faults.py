@@ -1,4 +1,4 @@
-"""Every way in which the endpoint misbehaves, seen from a raw socket."""
+"""Every fault that the endpoint can produce, seen from a raw socket."""
 
 import pytest
 import trio
@@ -101,7 +101,7 @@ async def test_disconnect_leaves_sized_body_short() -> None:
 
 @pytest.mark.parametrize(("reset", "ending"), [(False, "closed"), (True, "reset")])
 async def test_a_disconnect_after_any_byte(reset: bool, ending: Ending) -> None:
-    # The ids count the requests: they would make the answers differ.
+    # Ids contain the number of the request, so without a fixed id the responses would differ.
     hello = reply("Hello", transform=lambda chunks: [one | {"id": "x"} for one in chunks])
     whole, _ = await answer(hello)
 

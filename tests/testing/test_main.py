@@ -9,7 +9,7 @@ import pytest
 
 from tests.testing.raw_client import QUESTION
 
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits so long.
 PATIENCE: Final = 20.0
 
 

@@ -43,7 +43,7 @@ def ask(
 
 @attrs.define(eq=False)
 class Sink:
-    """Keeps what it is fed and when; can be full until it is told otherwise."""
+    """A sink that records its deltas and their times, and can be full until `room` is set."""
 
     reads: list[tuple[float, tuple[ModelDelta, ...]]] = attrs.Factory(
         list[tuple[float, tuple[ModelDelta, ...]]]

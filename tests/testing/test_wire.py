@@ -1,4 +1,4 @@
-"""What bytes a reply becomes."""
+"""The bytes that a reply is rendered to."""
 
 import json
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def request(*, stream: bool = True, include_usage: bool = False) -> EndpointRequ
 
 
 def events(segments: Iterable[Segment]) -> list[JsonValue]:
-    """The JSON of the events, `[DONE]` as a text."""
+    """Return the JSON of the events; `[DONE]` is returned as text."""
     data = b"".join(segment for segment in segments if isinstance(segment, bytes))
     found: list[JsonValue] = []
     for block in data.decode().split("\n\n")[:-1]:
@@ -70,7 +70,7 @@ class Event(msgspec.Struct):
 
 
 def deltas(*steps: str | ReplyStep) -> list[dict[str, object]]:
-    """The deltas of the chunks between the first one and the finish."""
+    """Return the deltas of the chunks between the first chunk and the finish reason."""
     found = msgspec.convert(events(render(reply(*steps), request()))[1:-2], list[Event])
     return [choice.delta for event in found for choice in event.choices]
 

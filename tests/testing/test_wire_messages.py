@@ -1,4 +1,4 @@
-"""What bytes a reply becomes in Anthropic's protocol."""
+"""The bytes that a reply is rendered to in Anthropic's protocol."""
 
 import json
 from collections.abc import Iterable
@@ -61,7 +61,7 @@ def events(*steps: str | ReplyStep) -> list[Any]:
 
 
 def middle(*steps: str | ReplyStep) -> list[tuple[object, ...]]:
-    """Start, deltas and stop of the blocks, in short."""
+    """Return a short form of the starts, deltas and stops of the blocks."""
     short: list[tuple[object, ...]] = []
     for event in events(*steps):
         kind = event["type"].removeprefix("content_block_")

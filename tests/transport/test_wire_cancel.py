@@ -35,7 +35,7 @@ CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 
 @attrs.frozen
 class Stage:
-    """The server and exchange around the cancelled code, and the descriptors that were open before."""
+    """The server and exchange around the cancelled code, and the descriptors open before."""
 
     server: WireServer
     exchange: HttpExchange

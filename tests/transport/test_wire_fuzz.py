@@ -195,7 +195,7 @@ def by_h11(data: bytes) -> tuple[h11.Response, bytes, bool]:
 
 
 async def converse(parts: Sequence[bytes], *, by_reset: bool, done: bytes) -> None:
-    """Send these bytes and disconnect; check that the exchange ends normally or with a typed error."""
+    """Send these bytes and disconnect; the exchange must end normally or with a typed error."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     exchange = HttpExchange(connect_timeout=math.inf, max_head=2_000, max_body=10_000)
     request = HttpRequest(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/", {}, b"{}")

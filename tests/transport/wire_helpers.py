@@ -204,7 +204,7 @@ def tell(event: trio.Event) -> Step:
 
 
 def apart(data: bytes, *at: int) -> list[Step]:
-    """Return steps that send the data in pieces, each after the client has read the one before it."""
+    """Return steps that send the data in pieces, each after the client has read the last."""
     edges = [0, *at, len(data)]
     steps: list[Step] = []
     for begin, end in itertools.pairwise(edges):

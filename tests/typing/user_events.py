@@ -1,4 +1,4 @@
-"""A user's code that knows every event of a run, read by the type checkers only."""
+"""A user's code that handles every event of a run, for the type checkers only."""
 
 from typing import assert_never, assert_type
 
@@ -34,7 +34,7 @@ from agent_actors.events import (
 
 
 def told(event: RunEvent) -> str:
-    """Every event there is: a checker tells of one that is left out."""
+    """Handle every event; a type checker reports an event that is missing."""
     match event:
         case AssistantDelta(text=text) | AssistantThinking(text=text):
             return text

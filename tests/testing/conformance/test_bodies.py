@@ -1,4 +1,4 @@
-"""A turn says the same in either protocol."""
+"""A turn has the same content in either protocol."""
 
 import json
 

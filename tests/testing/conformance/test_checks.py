@@ -1,4 +1,4 @@
-"""What the law says of answers that break it, and of captures."""
+"""The conformance checks report responses that violate them, and check captures."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def broken(turn: Turn, body: bytes = BODY, split: Sequence[int] = (), **more: st
 
 
 class Forgetful(ChatResponseParser):
-    """Loses what is shown by a read that begins with a quotation mark."""
+    """A parser that loses the deltas of a read that begins with a quotation mark."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         shown = super().feed(data)
@@ -52,7 +52,7 @@ class Forgetful(ChatResponseParser):
 
 
 class Hasty(ChatResponseParser):
-    """Fails at a read that ends amid a line."""
+    """A parser that fails if a read ends in the middle of a line."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         if data.endswith(b'"con'):
@@ -140,7 +140,7 @@ def test_a_quirk_that_fails_must_fail() -> None:
     assert "got 'ProviderInBandError" in broken("Hi", other, quirk="error_chunk")
     found = QUIRKS["chat"].distorted("Hi", ["error_chunk"])
     assert "is not in the turn" in broken("Hello", found.body, quirk="error_chunk")
-    check_turn("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
+    check_turn("Hi there", found.body, quirks=["error_chunk"])  # its error truncates the turn
 
 
 def test_spoiling_quirk_must_spoil() -> None:

@@ -1,4 +1,4 @@
-"""A book of quirks: what may be mixed, in which order, and what a mix comes to."""
+"""A set of quirks: which quirks can be combined, in which order, and with what result."""
 
 import json
 from typing import Any

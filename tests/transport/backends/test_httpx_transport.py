@@ -1,6 +1,6 @@
 """The engine under the httpx API: an `httpx.AsyncClient` over raw sockets."""
 
-# ruff: noqa: SIM117 - what is asked stands apart from who is asked
+# ruff: noqa: SIM117 - one `with` for the server, one for the request
 
 import httpx
 import pytest

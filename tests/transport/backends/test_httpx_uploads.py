@@ -1,6 +1,6 @@
-"""Request bodies through the httpx API: framed according to the headers, sent as they are produced."""
+"""Request bodies through the httpx API: framed as the headers say, sent as they are produced."""
 
-# ruff: noqa: SIM117 - what is asked stands apart from who is asked
+# ruff: noqa: SIM117 - one `with` for the server, one for the request
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
