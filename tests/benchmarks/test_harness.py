@@ -52,7 +52,7 @@ def test_abandoned_turn_is_counted_without_result() -> None:
     assert run(telling(cpu=1, wall=2, count=20, hung=1), WORK, Busy()) is None
 
 
-def test_a_contender_that_breaks_has_failed() -> None:
+def test_crashed_contender_counts_as_failed() -> None:
     broken = Contender("one", (sys.executable, "-c", "raise SystemExit(3)"))
     assert run(broken, WORK, Busy()) is None
 

@@ -40,7 +40,7 @@ def test_steady_memory_growth_fails() -> None:
     assert fault.startswith("memory grew")
 
 
-def test_what_the_allocator_takes_beside_is_none() -> None:
+def test_allocator_overhead_is_no_leak() -> None:
     allowed = SLACK + LEAK_ALLOWED * (FLAT[-1].runs - FLAT[HALF - 1].runs)
     for extra, faults in ((allowed, 0), (allowed + 1, 1)):
         last = attrs.evolve(FLAT[-1], memory=FLAT[-1].memory + extra)

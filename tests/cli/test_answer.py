@@ -157,7 +157,7 @@ async def test_terminal_or_closed_stdin_is_not_read(
 
 
 @pytest.mark.parametrize(
-    ("script", "out", "told"),
+    ("script", "out", "expected"),
     [
         ([html()], "", "http://127.0.0.1"),
         ([hang_up()], "", "http://127.0.0.1"),
@@ -165,14 +165,14 @@ async def test_terminal_or_closed_stdin_is_not_read(
     ],
 )
 async def test_failure_is_one_line_after_output(
-    script: EndpointScript, out: str, told: str, capfd: pytest.CaptureFixture[str]
+    script: EndpointScript, out: str, expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert await show(script, run_timeout=0.2) == 1
 
     captured = capfd.readouterr()
     assert captured.out == out
     assert captured.err.startswith("error: ")
-    assert told in captured.err
+    assert expected in captured.err
     assert captured.err.count("\n") == 1
 
 

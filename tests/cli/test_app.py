@@ -24,7 +24,7 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["bogus"], 'Unknown command "bogus"'),
         (["run"], "PROMPT"),
@@ -49,14 +49,14 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_usage_is_one_line_status_2(
-    arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
 
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith("error: ")
-    assert told in err
+    assert expected in err
     assert err.count("\n") == 1
 
 
@@ -166,7 +166,7 @@ def test_missing_extra_is_one_line(
     assert err.count("\n") == 1
 
 
-def test_another_missing_module_is_no_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_missing_module_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "agent_actors.cli.app")
     monkeypatch.setitem(sys.modules, "agent_actors.cli.demo", None)
 
@@ -219,7 +219,7 @@ def test_demo_with_failed_runs_exits_1(
     assert err.count("\n") == 1
 
 
-def test_a_demo_that_cannot_begin_is_told(
+def test_demo_start_failure_is_reported(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(wanted: int) -> None:
@@ -231,7 +231,7 @@ def test_a_demo_that_cannot_begin_is_told(
     assert capfd.readouterr() == ("", "error: no descriptors\n")
 
 
-def test_what_nobody_reads_any_more_ends_silently(
+def test_closed_output_ends_silently(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def broken(arguments: object) -> None:

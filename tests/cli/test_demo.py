@@ -58,7 +58,7 @@ async def test_tools_measure_their_parallelism(
     assert (demo.tally.tools.calls, demo.tally.tools.peak) == (30, 30)
 
 
-async def test_its_snapshot_tells_how_it_stands() -> None:
+async def test_snapshot_shows_the_progress() -> None:
     looked = trio.Event()
     async with ScriptedEndpoint([reply(say("one "), wait(looked), say("two"))]) as endpoint:
         plan = DemoPlan(sessions=1, tools=0, base_url=endpoint.base_url, model="m")

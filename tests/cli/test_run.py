@@ -23,7 +23,7 @@ from agent_actors.testing import (
 from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
 
 
-async def test_the_answer_is_written_as_it_comes() -> None:
+async def test_response_is_written_incrementally() -> None:
     shown = trio.Event()
     script = [reply(say("Hello "), wait(shown), say("there."))]
     with trio.fail_after(PATIENCE):

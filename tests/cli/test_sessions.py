@@ -104,7 +104,7 @@ def test_sessions_are_listed_a_line_each(talked: Kept) -> None:
     assert (wrong.status, wrong.err) == (2, "error: --where takes key=value; got 'model'\n")
 
 
-def test_a_session_is_shown_whole(talked: Kept) -> None:
+def test_session_is_shown_completely(talked: Kept) -> None:
     ended = talked.ask("show", "s")
     assert (ended.status, ended.err) == (0, "")
     assert "model            m" in ended.out
@@ -181,7 +181,7 @@ def test_sessions_are_checked(talked: Kept) -> None:
 
 
 @pytest.mark.parametrize("talked", ["JsonlStore"], indirect=True)
-def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
+def test_modified_record_is_detected(talked: Kept) -> None:
     log = talked.path / "sessions" / "s" / "events.jsonl"
     text = log.read_text(encoding="utf-8")
     log.write_text(text.replace('"seq":3', '"seq":4', 1), encoding="utf-8")
@@ -192,17 +192,17 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["list"], "no store: pass --store PATH, or set AGENT_ACTORS_STORE"),
         (["list", "--store", "nowhere/at/all"], "there is no store at nowhere/at/all"),
     ],
 )
 def test_missing_store_is_not_created(
-    arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sessions", *arguments]) == 2
-    assert capfd.readouterr() == ("", f"error: {told}\n")
+    assert capfd.readouterr() == ("", f"error: {expected}\n")
 
 
 def test_foreign_file_is_reported_in_one_line(

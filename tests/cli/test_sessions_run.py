@@ -76,7 +76,7 @@ async def test_a_session_needs_a_store() -> None:
     assert ended.err.startswith("error: --session requires --store PATH")
 
 
-async def test_records_that_come_are_followed(tmp_path: Path) -> None:
+async def test_new_records_are_followed(tmp_path: Path) -> None:
     path = place("SqliteStore", tmp_path)
     store = DISK["SqliteStore"](path)
     with trio.fail_after(PATIENCE):

@@ -43,6 +43,6 @@ def test_tools_functions_and_lists_are_loaded(module: str) -> None:
         ("..:x", "cannot be imported"),
     ],
 )
-def test_what_cannot_be_loaded_is_named(spec: str, message: str) -> None:
+def test_unloadable_tool_is_named(spec: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace(".", r"\.")):
         load_tools([spec])

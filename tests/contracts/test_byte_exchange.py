@@ -149,7 +149,7 @@ async def test_response_has_status_headers_and_body(open_exchange: Open) -> None
     assert (sink.status, sink.body, sink.headers["x-kind"]) == (418, b"teapot", "Tea")
 
 
-async def test_the_request_is_sent_as_it_is(open_exchange: Open) -> None:
+async def test_request_is_sent_unchanged(open_exchange: Open) -> None:
     async with ScriptedEndpoint(["Hello"]) as endpoint, open_exchange() as exchange:
         request = to(endpoint, b'{"a": 1}', authorization="Bearer k")
         await exchange.exchange(request, ByteCollector())
@@ -281,7 +281,7 @@ async def test_endless_trailing_data_is_cut_off(open_exchange: Open) -> None:
         await endpoint.wait_closed()
 
 
-async def test_disconnect_after_end_is_no_failure(open_exchange: Open) -> None:
+async def test_disconnect_after_end_is_ignored(open_exchange: Open) -> None:
     turn = reply("Hello", disconnect(reset=True))
     async with ScriptedEndpoint([turn]) as endpoint, open_exchange() as exchange:
         sink = ByteCollector(bool)

@@ -48,7 +48,7 @@ def test_every_public_name_is_documented() -> None:
         assert name == "__version__" or value.__doc__, name
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_package_is_marked_as_typed() -> None:
     assert Path(agent_actors.__file__).with_name("py.typed").is_file()
 
 

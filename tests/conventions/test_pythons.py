@@ -80,7 +80,7 @@ def test_option_selects_interpreters(only: str | None, minors: list[str]) -> Non
         "",
     ],
 )
-def test_unusable_program_is_no_interpreter(tmp_path: Path, answer: str) -> None:
+def test_unusable_program_is_ignored(tmp_path: Path, answer: str) -> None:
     assert ask(program(tmp_path / "python", answer)) is None
     assert ask(tmp_path / "absent") is None
 

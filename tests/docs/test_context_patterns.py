@@ -65,7 +65,7 @@ async def test_budget_bounds_request_not_history() -> None:
 
 
 @pytest.mark.feature("OAS-092", "OAS-120")
-async def test_what_stands_elsewhere_is_looked_up() -> None:
+async def test_external_facts_are_looked_up() -> None:
     def script(request: EndpointRequest) -> ReplyTurn:
         if request.new_results:
             return reply(str(request.new_results[-1]["content"]))
@@ -85,8 +85,8 @@ async def test_what_stands_elsewhere_is_looked_up() -> None:
 @pytest.mark.feature("OAS-083")
 def test_margin_depends_on_model_family() -> None:
     page = (EXAMPLES.parent / "how-to/context.md").read_text(encoding="utf-8")
-    told = estimate_tokens.__doc__ or ""
+    docstring = estimate_tokens.__doc__ or ""
     for family in ("GPT", "Llama 3", "Qwen", "Mistral", "Claude", "Gemini"):
-        for text in (page, told):
+        for text in (page, docstring):
             row = next(line for line in text.splitlines() if "|" in line and family in line)
             assert row.rstrip(" |").endswith("0 %")

@@ -54,7 +54,7 @@ def test_opposite_arrows_are_drawn_in_parallel() -> None:
     assert (label.attrib["x"], label.attrib["text-anchor"]) == ("3.0", "end")
 
 
-def test_what_has_no_place_is_told() -> None:
+def test_missing_box_or_arrow_is_reported() -> None:
     with pytest.raises(ValueError, match="no box for d"):
         drawn({("a", "d"): []})
     with pytest.raises(ValueError, match="b to c"):
@@ -65,9 +65,9 @@ def test_turn_machine_has_arrow_per_transition() -> None:
     root = ET.fromstring(docs_turn.drawn())
     allowed = {(state, to) for state, row in TABLE.items() for one in row.values() for to in one.to}
     assert len(ways_of(root)) == len(allowed) + 2
-    told = texts_of(root)
-    assert set(State) <= set(told)
-    assert {event.__name__ for row in TABLE.values() for event in row} <= set(told)
+    texts = texts_of(root)
+    assert set(State) <= set(texts)
+    assert {event.__name__ for row in TABLE.values() for event in row} <= set(texts)
 
 
 def test_every_phase_is_drawn() -> None:

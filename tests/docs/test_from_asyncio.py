@@ -241,8 +241,8 @@ def test_ctrl_c_ends_run_before_program(bridge_of: tuple[str, str, list[str]]) -
         assert process.stdout.readline() == "runs\n"
         process.send_signal(signal.SIGINT)
         try:
-            told, errors = process.communicate(timeout=PATIENCE)
+            printed, errors = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()  # otherwise a hang of the program would hang the test
-    assert told == "0 alive\n", errors
+    assert printed == "0 alive\n", errors
     assert errors.rstrip().endswith("KeyboardInterrupt")

@@ -91,11 +91,11 @@ def test_event_loop_exception_becomes_tool_error(guest: ModuleType) -> None:
 
     async def main() -> None:
         async with agents_of(guest) as agents:
-            told = [
+            lines = [
                 (await agents.run("a", asking(work, guest))).tool_calls[0].content
                 for work in (fails, is_cancelled)
             ]
-        assert told == [
+        assert lines == [
             "tool 'ask' raised ValueError: no luck",
             "tool 'ask' raised RuntimeError: the event loop cancelled it",
         ]

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("port", [CALCULATOR, HELP_DESK], ids=lambda port: port.after.stem)
-async def test_an_agent_says_the_same_under_either(port: Port) -> None:
+async def test_original_and_port_print_the_same(port: Port) -> None:
     with trio.fail_after(PATIENCE):
         assert await port.output(PYTHON) == await port.output()
 
@@ -65,15 +65,15 @@ async def test_each_row_about_open_agent_sdk_holds() -> None:
                 check=False,
             )
     assert done.returncode == 0, done.stderr.decode()
-    told = cast("JsonObject", json.loads(done.stdout))
-    mixed, errors = told.pop("two runs"), told.pop("two runs, errors")
+    results = cast("JsonObject", json.loads(done.stdout))
+    mixed, errors = results.pop("two runs"), results.pop("two runs, errors")
     assert isinstance(mixed, list)
     assert isinstance(errors, list)
     # It is random which run comes first, and which of them fails.
     assert sorted(map(str, mixed[:2])) == ["a", "b"]
     assert mixed[2:] in (["a.."], ["b.."])
     assert sorted(map(str, errors)) == ["AttributeError", "NoneType"]
-    assert told == {
+    assert results == {
         "tools": ["begins", "ends", "begins", "ends"],
         "first block": "waits for the last",
         "interrupt, tool": "still runs",

@@ -56,10 +56,10 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def options_of(module: str) -> set[str]:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True
     )
-    return set(re.findall(r"--[a-z-]+", told.stdout))
+    return set(re.findall(r"--[a-z-]+", done.stdout))
 
 
 def check_python(words: list[str]) -> None:
@@ -115,7 +115,7 @@ def test_code_block_languages_are_known() -> None:
     assert {one.language for one in blocks()} <= LANGUAGES
 
 
-def test_what_has_no_language_is_a_picture() -> None:
+def test_blocks_without_language_are_pictures() -> None:
     for one in blocks(""):
         assert set(one.text) & set("┌─┐"), one
 
@@ -136,9 +136,7 @@ def test_make_targets_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
-def test_an_agent_in_yaml_is_one(
-    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_yaml_agents_load(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in re.findall(r"\$\{(\w+)\}", block.text):
         monkeypatch.setenv(name, "localhost")
     path = tmp_path / "agent.yaml"
@@ -147,7 +145,7 @@ def test_an_agent_in_yaml_is_one(
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)
-def test_a_file_of_profiles_holds_profiles(block: Block, tmp_path: Path) -> None:
+def test_profile_files_load(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "profiles.toml"
     path.write_text(block.text, encoding="utf-8")
     profiles = load_profiles(path)
@@ -155,7 +153,7 @@ def test_a_file_of_profiles_holds_profiles(block: Block, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=str)
-def test_a_report_in_json_has_these_keys(block: Block) -> None:
+def test_json_report_has_shown_keys(block: Block) -> None:
     report = Report(
         endpoint="e",
         provider="p",
@@ -179,7 +177,7 @@ def test_a_report_in_json_has_these_keys(block: Block) -> None:
         assert set(one) == set(other)
 
 
-def test_what_a_program_printed_is_marked() -> None:
+def test_program_output_is_marked() -> None:
     loose = [b for b in blocks("text") if b not in PRINTED and b not in SHELL]
     assert [b.marked for b in loose] == ["captured by scripts/docs_chat.py"]
 

@@ -15,7 +15,7 @@ CONFIG = cast("dict[str, object]", yaml.safe_load((ROOT / "mkdocs.yml").read_tex
 NAV = cast("site.Nav", CONFIG["nav"])
 
 
-def test_every_page_stands_in_the_nav_once() -> None:
+def test_every_page_is_in_nav_once() -> None:
     pages = site.pages_of(site.filled(NAV, frozenset(site.pages_of(NAV)), site.DOCS))
     found = [page.relative_to(site.DOCS).as_posix() for page in site.DOCS.rglob("*.md")]
     assert sorted(pages) == sorted(found)

@@ -112,7 +112,7 @@ def test_every_python_snippet_is_classified() -> None:
 
 
 @pytest.mark.parametrize("block", PIECES, ids=str)
-def test_a_piece_stands_in_its_file(block: Block) -> None:
+def test_snippet_is_part_of_its_file(block: Block) -> None:
     assert block.file is not None
     source = block.file.read_text(encoding="utf-8")
     depths = [textwrap.indent(block.text, " " * depth) for depth in (0, 4, 8)]

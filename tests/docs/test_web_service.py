@@ -145,7 +145,7 @@ async def test_empty_prompt_is_refused(
         assert "<form>" in (await client.get("/")).text
 
 
-async def test_a_run_that_fails_tells_its_reader(service: ModuleType) -> None:
+async def test_failed_run_sends_error_event(service: ModuleType) -> None:
     options = AgentOptions(model="m", base_url="http://127.0.0.1:1/v1", max_retries=0)
     async with served(service, options) as client:
         text = (await client.post("/sessions/1", content="Hello")).text

@@ -37,9 +37,9 @@ def service(
     """The example, using each of the bridges."""
     name, agents = cast("tuple[str, str]", request.param)
     with example(name) as bridge:
-        beside = ModuleType("from_asyncio")
-        beside.__dict__["Agents"] = getattr(bridge, agents)
-        monkeypatch.setitem(sys.modules, "from_asyncio", beside)
+        bridge_module = ModuleType("from_asyncio")
+        bridge_module.__dict__["Agents"] = getattr(bridge, agents)
+        monkeypatch.setitem(sys.modules, "from_asyncio", bridge_module)
         with example("web_service_asyncio") as module:
             yield module
 
@@ -170,7 +170,7 @@ def test_start_failure_sets_the_status(service: ModuleType) -> None:
     run(main)
 
 
-def test_a_run_that_fails_tells_its_reader(service: ModuleType) -> None:
+def test_failed_run_sends_error_event(service: ModuleType) -> None:
     async def main() -> None:
         options = AgentOptions(model="m", base_url="http://127.0.0.1:1/v1", max_retries=0)
         async with served(service, options) as speak:

@@ -33,7 +33,7 @@ def test_server_tree_ends_with_stdin() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_they_end_with_a_signal_too(number: signal.Signals) -> None:
+def test_server_tree_ends_with_signal(number: signal.Signals) -> None:
     with held(FAMILY) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"1\n"
@@ -42,7 +42,7 @@ def test_they_end_with_a_signal_too(number: signal.Signals) -> None:
     assert process.returncode == 128 + number
 
 
-def test_the_end_of_a_program_is_told() -> None:
+def test_exit_status_is_passed_on() -> None:
     with held("raise SystemExit(3)") as process:
         assert process.wait() == 3
 
@@ -57,7 +57,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize("name", ["aimock", "llmock", "llama.cpp"])
-def test_a_server_that_is_missing_is_named(
+def test_missing_server_is_named(
     name: servers.ServerName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (

@@ -15,7 +15,7 @@ SILENT = ChatDialect(refuses={"temperature"})
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"name": " "}, "field name must not be blank"),
         ({"protocol": "grpc"}, "field protocol must be one of 'openai', 'anthropic'; got 'grpc'"),
@@ -41,12 +41,14 @@ SILENT = ChatDialect(refuses={"temperature"})
         ),
     ],
 )
-def test_invalid_profile_field_is_refused_by_name(fields: Mapping[str, object], told: str) -> None:
+def test_invalid_profile_field_is_refused_by_name(
+    fields: Mapping[str, object], expected: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         build(**{"name": "mine", **fields})
 
     assert str(caught.value).startswith(f"profile {fields.get('name', 'mine')!r}: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_single_text_becomes_a_list() -> None:

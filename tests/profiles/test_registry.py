@@ -92,7 +92,7 @@ def test_every_profile_is_tested() -> None:
         ),
     ],
 )
-def test_the_ways_of_a_model(name: str, model: str, expected: ChatDialect) -> None:
+def test_dialect_of_a_model(name: str, model: str, expected: ChatDialect) -> None:
     assert builtin_profiles()[name].dialect_of(model) == expected
 
 
@@ -151,7 +151,7 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[a", "not valid TOML"),
         ("x = 1", "'x' must be a table that holds a profile, such as [x]; got 1"),
@@ -181,12 +181,12 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
         ('[a]\nname = "b"', "there is no field 'name'"),
     ],
 )
-def test_mistake_names_file_profile_and_field(text: str, told: str) -> None:
+def test_mistake_names_file_profile_and_field(text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_profiles(text, source="mine.toml", known=builtin_profiles())
 
     assert str(caught.value).startswith("mine.toml: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_unreadable_file_is_named(tmp_path: Path) -> None:
@@ -214,12 +214,12 @@ FIELDS = st.sampled_from(["base_url", "models", "quirks", "extends", "refuses", 
 
 @given(st.dictionaries(FIELDS, VALUES, max_size=4))
 def test_any_table_parses_or_fails_clearly(table: dict[str, object]) -> None:
-    told = "s: profile 'a': "
+    message = "s: profile 'a': "
     with patch("tomllib.loads", return_value={"a": table}):
         try:
             (profile,) = parse_profiles("", source="s", known=builtin_profiles()).values()
         except ConfigError as error:
-            told = str(error)
+            message = str(error)
         else:
             assert profile.name == "a"
-    assert told.startswith("s: profile 'a': ")
+    assert message.startswith("s: profile 'a': ")

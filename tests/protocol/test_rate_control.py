@@ -78,7 +78,7 @@ def test_retry_after_pauses_every_request() -> None:
     assert pace.statistics().paused_until == 15
 
 
-def test_window_bounds_requests_under_way() -> None:
+def test_window_limits_requests_in_progress() -> None:
     pace = RateController()
     refused(pace, live=3)
     assert pace.wait(0, 3) == math.inf
@@ -116,7 +116,7 @@ def test_slow_endpoint_gets_spaced_requests() -> None:
     assert len(admitted(pace, now=7)) > 1
 
 
-def test_a_wide_window_is_none() -> None:
+def test_wide_window_becomes_unlimited() -> None:
     pace = RateController()
     refused(pace)
     answered(pace, 64 * 64)

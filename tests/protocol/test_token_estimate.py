@@ -107,7 +107,7 @@ def test_rough_count_is_quarter_of_characters(messages: Messages) -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, True, None, "3"])
-def test_a_counter_that_counts_nothing_is_told(count: object) -> None:
+def test_invalid_counter_result_is_an_error(count: object) -> None:
     def broken(text: str, /) -> int:
         return count  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 

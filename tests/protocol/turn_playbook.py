@@ -41,7 +41,7 @@ def result(call_id: str, text: str = "fine") -> ToolFinished:
     return ToolFinished(ToolCallResult(call_id, "tool", {}, text))
 
 
-def told(command: Command) -> str:
+def brief(command: Command) -> str:
     """Return a command as one or two words."""
     match command:
         case Append(entries=entries):
@@ -72,7 +72,7 @@ def play(machine: TurnMachine, *script: TurnEvent | Sequence[str]) -> None:
     """Feed each event and expect the commands that follow it."""
     for event, expected in zip(script[::2], script[1::2], strict=True):
         assert not isinstance(event, Sequence)
-        assert [told(command) for command in machine.feed(event)] == expected
+        assert [brief(command) for command in machine.feed(event)] == expected
 
 
-__all__ = ["ToolUseError", "answer", "play", "result", "told", "use"]
+__all__ = ["ToolUseError", "answer", "brief", "play", "result", "use"]

@@ -97,14 +97,14 @@ def test_quirks_and_splits_change_no_block(
         turns(finishes=True),
         st.lists(st.tuples(mixes(protocol=protocol), CUTS), min_size=TRIES, max_size=TRIES),
     )
-    def law(turn: list[Step], tries: list[tuple[frozenset[str], list[int]]]) -> None:
+    def passes(turn: list[Step], tries: list[tuple[frozenset[str], list[int]]]) -> None:
         nonlocal held
         for mix, places in tries:
             found = QUIRKS[protocol].distorted(turn, mix)
             check(found, [place % len(found.body) for place in places])
             held += 1
 
-    law()
+    passes()
     assert held >= EXAMPLES
     record_property("conformance_examples", held)  # the summary of the test run adds these up
 

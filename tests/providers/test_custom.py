@@ -95,7 +95,7 @@ class Whole(Streams):
 
 
 @pytest.mark.feature("OAGS-046")
-def test_a_whole_provider_is_passed_through() -> None:
+def test_complete_provider_is_passed_through() -> None:
     provider: object = Whole()
     assert adapt_provider(provider) is provider
 
@@ -191,7 +191,7 @@ async def test_cancelled_reader_closes_generator() -> None:
     assert generator.closed
 
 
-async def test_a_full_sink_is_waited_for() -> None:
+async def test_full_sink_is_awaited() -> None:
     for source in (Completes(), Yields(TextDelta("Hello"))):
         sink = CollectingSink()
         async with trio.open_nursery() as nursery:
@@ -211,7 +211,7 @@ async def test_invalid_delta_closes_the_generator() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, 3, {"text": "x"}])
-async def test_another_answer_is_refused(answer: object) -> None:
+async def test_wrong_complete_result_is_refused(answer: object) -> None:
     with pytest.raises(ProviderProtocolError, match=r"Completes: complete\(\) returned"):
         await adapt_provider(Completes(answer)).complete(REQUEST)
 
@@ -286,7 +286,7 @@ async def test_missing_name_and_close_are_added() -> None:
     await provider.aclose()
 
 
-async def test_the_sink_that_drops_has_always_room() -> None:
+async def test_dropping_sink_always_has_room() -> None:
     sink = DroppingSink()
     assert sink.full is False
     await sink.wait_room()

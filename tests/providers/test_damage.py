@@ -425,6 +425,6 @@ def test_stop_details_say_what_the_endpoint_said() -> None:
     filtered = chat.answer(CHAT_REFUSALS[3]).stop_details
     assert filtered is not None
     assert (filtered.type, filtered.category) == ("content_filter", "violence")
-    told = chat.answer(CHAT_REFUSALS[2], chat.chunk({}, "stop")).stop_details
-    assert told is not None
-    assert (told.type, told.explanation) == ("refusal", "I can't.")
+    details = chat.answer(CHAT_REFUSALS[2], chat.chunk({}, "stop")).stop_details
+    assert details is not None
+    assert (details.type, details.explanation) == ("refusal", "I can't.")

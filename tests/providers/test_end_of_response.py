@@ -65,7 +65,7 @@ async def test_quirk_32_open_connection_waits_briefly(
     assert (text_, usage.estimated, seconds) == ("Hello", True, GRACE)
 
 
-async def test_calls_are_whole_after_the_grace_too(autojump_clock: MockClock) -> None:
+async def test_calls_are_complete_after_grace_period(autojump_clock: MockClock) -> None:
     exchange = Lingering(part(calls(entry(0, "a", "now", "")), chunk({}, "tool_calls")))
     found = await OpenAIChat(base_url=BASE, exchange=exchange).complete(REQUEST)
     assert made(found) == [("a", "now", {})]
@@ -98,8 +98,8 @@ async def test_quirk_31_continuing_endpoint_is_awaited(
 async def test_usage_with_choices_ends_nothing(
     autojump_clock: MockClock,
 ) -> None:
-    beside = {**text(""), "usage": COUNTED["usage"]}
-    body = part(text("Hel"), COUNTED, text("lo", "stop"), beside, COUNTED, text("lost"))
+    empty_delta = {**text(""), "usage": COUNTED["usage"]}
+    body = part(text("Hel"), COUNTED, text("lo", "stop"), empty_delta, COUNTED, text("lost"))
     assert (await answered(body))[0] == "Hello"
     assert (await answered(part(text("Hel"), COUNTED, text("lo")), DONE))[0] == "Hello"
 

@@ -351,7 +351,7 @@ async def test_provider_that_ignores_stop_is_cancelled(
 ) -> None:
     class Deaf:
         name = BASE
-        told = 0
+        calls = 0
 
         async def stream(self, request: object, sink: object) -> ModelCompleted:
             assert isinstance(sink, DeadlineSink)
@@ -360,7 +360,7 @@ async def test_provider_that_ignores_stop_is_cancelled(
             raise AssertionError
 
         def tell(self) -> None:
-            self.told += 1
+            self.calls += 1
 
         async def complete(self, request: object) -> ModelCompleted:
             raise NotImplementedError
@@ -371,7 +371,7 @@ async def test_provider_that_ignores_stop_is_cancelled(
     deaf = Deaf()
     error, after = await ask(nursery, deaf, Timeouts(first_token=3))
     assert isinstance(error, ProviderDeadlineError)
-    assert (error.kind, error.seconds, after, deaf.told) == ("first_token", 3, 8.0, 1)
+    assert (error.kind, error.seconds, after, deaf.calls) == ("first_token", 3, 8.0, 1)
 
 
 async def test_usage_within_grace_is_counted(

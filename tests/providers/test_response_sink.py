@@ -85,7 +85,7 @@ def low(monkeypatch: pytest.MonkeyPatch) -> None:
         (HARMONY, "commentary to=functions.f json{", chat.text(f'"{X}",')),
     ],
 )
-def test_an_answer_without_end_is_given_up(dialect: ChatDialect, first: str, more: object) -> None:
+def test_endless_response_is_abandoned(dialect: ChatDialect, first: str, more: object) -> None:
     sink = ResponseSink(
         DroppingSink(),
         lambda _: ChatResponseParser(chat.REQUEST, endpoint="e", dialect=dialect),
@@ -107,7 +107,7 @@ def test_an_answer_without_end_is_given_up(dialect: ChatDialect, first: str, mor
         ({"type": "new", "content": ""}, messages.add(0, {"type": "new_delta", "content": X})),
     ],
 )
-def test_nor_is_one_in_anthropics_protocol_kept(block: object, more: object) -> None:
+def test_endless_anthropic_response_is_abandoned(block: object, more: object) -> None:
     sink = ResponseSink(
         DroppingSink(),
         lambda _: MessageResponseParser(messages.REQUEST, endpoint="e"),

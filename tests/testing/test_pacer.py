@@ -85,7 +85,7 @@ async def test_slow_client_delays_only_itself() -> None:
         assert data.count(large.encode()) == 3
 
 
-async def test_the_turn_goes_on_behind_its_beats() -> None:
+async def test_steps_after_paced_deltas_run() -> None:
     script = [reply(say(*"ab", every=0.001), disconnect(reset=True))]
     async with ScriptedEndpoint(script) as endpoint:
         data, ending = await ask(endpoint)
@@ -93,7 +93,7 @@ async def test_the_turn_goes_on_behind_its_beats() -> None:
         assert ending == "reset"
 
 
-async def test_leaving_the_endpoint_ends_what_is_paced() -> None:
+async def test_closing_endpoint_ends_paced_responses() -> None:
     async with AsyncExitStack() as clients:
         async with ScriptedEndpoint([say(*"a" * 500, every=0.05)]) as endpoint:
             client = await clients.enter_async_context(RawClient(endpoint))

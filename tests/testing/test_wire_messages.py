@@ -162,7 +162,7 @@ def test_reasons_have_the_protocols_words(reason: FinishReason, word: str | None
     assert events("Hi", finish(reason))[-2]["delta"]["stop_reason"] == word
 
 
-def test_what_happens_stands_between_the_writes() -> None:
+def test_waits_come_between_the_writes() -> None:
     event = trio.Event()
     segments = render_messages(reply("a", pause(1), "b", wait(event), hang()), asked())
     kinds = [type(segment) for segment in segments]
@@ -204,11 +204,11 @@ def test_a_transform_changes_the_events() -> None:
     assert written(answer, stream=False).endswith(b'{"type":"odd"}')
 
 
-def test_a_body_is_what_it_is() -> None:
+def test_body_is_written_unchanged() -> None:
     assert written(body(b"x")) == b"x"
 
 
-def test_a_whole_answer_is_one_message() -> None:
+def test_unstreamed_response_is_one_message() -> None:
     steps: list[ReplyStep] = [
         think("a", "b", signature="s"),
         say("c", "d"),

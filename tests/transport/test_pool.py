@@ -29,7 +29,7 @@ def pool(limit: float = 1, origin: Origin = NOWHERE) -> Pool:
 # --- admission ------------------------------------------------------------------------------------
 
 
-async def test_who_waits_is_admitted_in_order() -> None:
+async def test_waiters_are_admitted_in_order() -> None:
     crowded = pool()
     order: list[int] = []
     first = object()
@@ -49,7 +49,7 @@ async def test_who_waits_is_admitted_in_order() -> None:
     assert (order, crowded.waiting, crowded.unused) == ([0, 1, 2, 3, 4], 0, True)
 
 
-async def test_who_comes_later_does_not_push_in() -> None:
+async def test_later_request_does_not_jump_queue() -> None:
     crowded = pool()
     first, second, third = object(), object(), object()
     await crowded.admit(first, patience=0)
@@ -205,7 +205,7 @@ async def test_stuck_fresh_connection_is_error(
         assert engine.counts.closed[CloseReason.PEER] == 1
 
 
-async def test_origins_that_nobody_uses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unused_origins_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_room, "_POOLS", 4)
     engine = Engine(EngineLimits())
     kept = await engine.admit(Origin(False, "kept", 1))
@@ -224,7 +224,7 @@ async def test_origins_that_nobody_uses_are_forgotten(monkeypatch: pytest.Monkey
     await engine.aclose()
 
 
-async def test_a_place_is_left_once() -> None:
+async def test_place_is_released_once() -> None:
     engine = Engine(EngineLimits(PoolLimits(max_connections=1)))
     passage = await engine.admit(NOWHERE)
     assert passage is not None

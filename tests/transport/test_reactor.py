@@ -90,7 +90,7 @@ async def test_readable_descriptor_calls_its_watcher(make: Make, pairs: Callable
     assert end.reads == [b"a", b"b"]
 
 
-async def test_what_is_not_watched_can_be_unwatched(make: Make) -> None:
+async def test_unwatching_an_unwatched_descriptor_is_harmless(make: Make) -> None:
     reactor = make()
     reactor.unwatch(0)
     await reactor.wait_done()

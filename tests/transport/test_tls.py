@@ -45,7 +45,7 @@ def test_process_shares_one_strict_context() -> None:
     assert context.check_hostname
 
 
-async def test_what_one_end_says_the_other_hears(pair: Pair) -> None:
+async def test_data_passes_in_both_directions(pair: Pair) -> None:
     layer, server = await agreed(pair)
     pair[0].send(layer.encrypt(b"hello"))
     assert await server.receive_some() == b"hello"
@@ -70,13 +70,13 @@ async def test_tls_end_forbids_further_sends(pair: Pair) -> None:
         layer.encrypt(b"x")
 
 
-async def test_what_is_no_record_is_an_error(pair: Pair) -> None:
+async def test_invalid_record_is_an_error(pair: Pair) -> None:
     layer, _ = await agreed(pair)
     with pytest.raises(ConnectionLost, match="TLS: "):
         layer.decrypt(memoryview(b"HTTP/1.1 200 OK\r\n\r\n"))
 
 
-async def test_a_handshake_survives_a_call_for_nothing(
+async def test_handshake_survives_spurious_wakeup(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait = trio.lowlevel.wait_readable

@@ -120,7 +120,7 @@ async def test_peer_leaving_after_send_is_error(end: Step) -> None:
         assert (server.connections, len(server.requests)) == (1, 2)
 
 
-async def test_an_unasked_answer_closes_an_idle_connection() -> None:
+async def test_unsolicited_response_closes_idle_connection() -> None:
     speak = trio.Event()
     async with (
         WireServer(

@@ -45,7 +45,7 @@ LENGTHS = [
     Row("a name in capitals", OK + b"CONTENT-LENGTH: 2\r\n\r\nab", b"ab", again=True),
     Row("no phrase", b"HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\nab", b"ab", again=True),
     Row(
-        "a status nobody knows",
+        "unknown status",
         b"HTTP/1.1 599 What\r\ncontent-length: 2\r\n\r\nab",
         b"ab",
         again=True,
@@ -99,7 +99,7 @@ WITHOUT_BODY = [
     ),
     Row("100 and no more", b"HTTP/1.1 100 X\r\n\r\n", ProviderConnectError, then=(close,)),
     Row(
-        "101 that nobody asked for",
+        "an unrequested 101",
         b"HTTP/1.1 101 X\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
         ProviderProtocolError,
     ),
@@ -121,7 +121,7 @@ CONFLICTS = [
         ProviderProtocolError),
     Row("chunks and a length", CHUNKED[:-2] + b"content-length: 2\r\n\r\n0\r\n\r\n",
         ProviderProtocolError),
-    Row("a coding nobody knows", OK + b"transfer-encoding: snappy\r\n\r\nab",
+    Row("an unknown coding", OK + b"transfer-encoding: snappy\r\n\r\nab",
         ProviderProtocolError),
     Row("chunks and a coding", OK + b"transfer-encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
         ProviderProtocolError),
@@ -165,7 +165,7 @@ PERSISTENCE = [
     Row("HTTP/1.0 until the end", b"HTTP/1.0 200 OK\r\n\r\nab", b"ab", then=(close,)),
     Row("close", OK + b"Connection: Close\r\n" + SIZED[17:] + b"ab", b"ab"),
     Row("close in a list", OK + b"connection: a, close\r\n" + SIZED[17:] + b"ab", b"ab"),
-    Row("close beside chunks", OK + b"connection: close\r\n" + CHUNKED[17:] + b"0\r\n\r\n", b""),
+    Row("close with chunks", OK + b"connection: close\r\n" + CHUNKED[17:] + b"0\r\n\r\n", b""),
     Row("keep", OK + b"connection: keep-alive\r\n" + SIZED[17:] + b"ab", b"ab", again=True),
     Row("surplus", SIZED + b"abc", b"ab"),
     Row("a second response", SIZED + b"ab" + AGAIN, b"ab"),
@@ -295,7 +295,7 @@ async def check_limit(row: Row, limited: AbstractAsyncContextManager[HttpExchang
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_a_body_at_the_limit_is_taken() -> None:
+async def test_body_at_the_limit_is_accepted() -> None:
     answer = CHUNKED + b"5\r\nabcde\r\n5\r\nabcde\r\n0\r\n\r\n"
     async with WireServer([ask, answer]) as server, opened(max_body=10) as exchange:
         assert await body_of(exchange, server) == b"abcdeabcde"

@@ -94,7 +94,7 @@ async def test_name_and_address_are_verified() -> None:
         (lambda: serving(expired=True), "certificate has expired"),
         (lambda: serving(by=trustme.CA()), "unable to get local issuer certificate|self"),
     ],
-    ids=["wrong host", "expired", "of nobody"],
+    ids=["wrong host", "expired", "unknown authority"],
 )
 async def test_untrusted_endpoint_gets_no_request(
     context: Callable[[], ssl.SSLContext], message: str
@@ -222,7 +222,7 @@ async def test_truncated_tls_response_is_error(answer: bytes, end: Step) -> None
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_what_is_no_record_breaks_the_connection() -> None:
+async def test_invalid_record_breaks_the_connection() -> None:
     async def garble(peer: Peer) -> None:
         peer.send_now(b"\x17\x03\x03\x00\x20" + bytes(32))
 
@@ -269,7 +269,7 @@ async def demand(peer: Peer) -> None:
     tls.verify_client_post_handshake()
 
 
-async def test_tls_is_answered_amid_an_answer() -> None:
+async def test_tls_request_is_answered_during_response() -> None:
     server_context, client_context = asked_later()
     heard: list[bool] = []
 

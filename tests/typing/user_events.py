@@ -33,7 +33,7 @@ from agent_actors.events import (
 )
 
 
-def told(event: RunEvent) -> str:
+def text_of(event: RunEvent) -> str:
     """Handle every event; a type checker reports an event that is missing."""
     match event:
         case AssistantDelta(text=text) | AssistantThinking(text=text):
@@ -76,4 +76,4 @@ def told(event: RunEvent) -> str:
 async def show(runtime: Runtime, options: AgentOptions) -> list[str]:
     async with runtime.stream("Hello", options) as events:
         assert_type(events, RunStream)
-        return [told(event) async for event in events]
+        return [text_of(event) async for event in events]

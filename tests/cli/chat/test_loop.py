@@ -140,7 +140,7 @@ async def hold(
         return Held(await Chat(plan, runtime, ui, lambda: None).run(), model)
 
 
-async def test_commands_tell_what_they_look_at() -> None:
+async def test_commands_show_information() -> None:
     lines = ["/help", "/tools", "/history", "one", "/history 1", "/tokens", "/history x", "/quit"]
     ui = FakeUI(lines)
     assert (await hold(ui, ["First."], tools=demo_tools())).status == 0
@@ -246,10 +246,13 @@ async def test_start_and_end_show_resume_command() -> None:
     await hold(ui, ["First."], store_path="x.db", session_id="tea")
     assert ui.texts[1] == "new session tea"
     assert ui.texts[-1] == "to continue: agent-actors chat --session tea --store x.db"
-    for stored, told in ((True, "to continue: agent-actors chat --session "), (False, "the conv")):
+    for stored, expected in (
+        (True, "to continue: agent-actors chat --session "),
+        (False, "the conv"),
+    ):
         ui = FakeUI(["one"])
         await hold(ui, ["First."], stored=stored)
-        assert ui.texts[-1].startswith(told)
+        assert ui.texts[-1].startswith(expected)
         assert "--store" not in ui.texts[-1]
 
 

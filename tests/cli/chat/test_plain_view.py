@@ -63,7 +63,7 @@ async def test_withheld_text_is_printed_once(
     assert streams.err.read_text() == ""
 
 
-async def test_what_is_odd_is_a_note(streams: Streams) -> None:
+async def test_notices_and_failures_are_notes(streams: Streams) -> None:
     ui = streams.ui
     ui.begin_turn(thinking=False)
     for event in (

@@ -187,7 +187,7 @@ async def test_last_prompt_can_be_edited_again(tmp_path: Path) -> None:
     assert said == ["one", "First.", "two again"]
 
 
-async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_session_resumes_where_it_ended(tmp_path: Path) -> None:
     store = tmp_path / "chats.db"
     kept = ("--session", "tea", "--store", str(store))
     async with ScriptedEndpoint(["First.", "Second."]) as endpoint:

@@ -59,7 +59,7 @@ async def test_satisfied_reader_keeps_only_the_end() -> None:
     assert len(inner.reads) == 1
 
 
-async def test_no_more_than_so_much_is_kept() -> None:
+async def test_captured_size_is_limited() -> None:
     exchange = CapturingExchange(Feeding(b"x" * (MAX_KEPT - 1), b"yz", b"more"))
     await exchange.exchange(ASKED, ByteCollector())
 
@@ -68,7 +68,7 @@ async def test_no_more_than_so_much_is_kept() -> None:
     assert exchange.last.reads == 2
 
 
-async def test_a_reader_without_room_is_waited_for() -> None:
+async def test_full_reader_is_awaited() -> None:
     exchange = CapturingExchange(Feeding(b"one"))
     sink = ByteCollector()
     sink.room = trio.Event()

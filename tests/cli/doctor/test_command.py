@@ -97,7 +97,7 @@ async def test_ctrl_c_closes_connection_with_status_130() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ([], "no endpoint: pass --base-url URL or --provider NAME"),
         (["--base-url", "http://x"], "no model: pass --model NAME"),
@@ -109,7 +109,7 @@ async def test_ctrl_c_closes_connection_with_status_130() -> None:
 )
 def test_wrong_usage_is_one_line_status_2(
     arguments: list[str],
-    told: str,
+    expected: str,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,4 +119,4 @@ def test_wrong_usage_is_one_line_status_2(
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("error: ")
-    assert told in err
+    assert expected in err

@@ -42,7 +42,7 @@ def test_a_clean_answer_has_no_quirk() -> None:
 
 
 @pytest.mark.parametrize("name", CHAT_QUIRKS.quirks)
-def test_a_quirk_is_told_by_its_number(name: str) -> None:
+def test_quirk_is_reported_by_number(name: str) -> None:
     number = CHAT_QUIRKS.quirks[name].number
     found = numbers(CHAT_QUIRKS.distorted(TURN, [name]).body, KNOWN_CALL_ID)
 
@@ -137,7 +137,7 @@ def test_by_its_id(ids: list[str], expected: list[int]) -> None:
         [1, None],
     ],
 )
-def test_fragments_of_any_shape_are_looked_at(fragments: list[object]) -> None:
+def test_fragments_of_any_shape_are_examined(fragments: list[object]) -> None:
     assert numbers(chunk({"tool_calls": fragments}) + END) is not None
 
 

@@ -50,7 +50,7 @@ ECHOING = ChatDialect(echo_reasoning="reasoning_content")
         ),
     ],
 )
-def test_a_refusal_says_what_to_set(
+def test_refusal_recommends_a_setting(
     message: str, dialect: ChatDialect, name: str, value: object
 ) -> None:
     recommendation = recommend_after_refusal(message, dialect)
@@ -78,7 +78,7 @@ def test_a_refusal_says_what_to_set(
         ("", PLAIN),
     ],
 )
-def test_other_refusals_say_nothing(message: str, dialect: ChatDialect) -> None:
+def test_other_refusals_recommend_nothing(message: str, dialect: ChatDialect) -> None:
     assert recommend_after_refusal(message, dialect) is None
 
 
@@ -122,13 +122,13 @@ def test_slow_first_token_recommends_longer_deadline() -> None:
         ("https://api.anthropic.com", "anthropic"),
     ],
 )
-def test_an_endpoint_is_known_by_its_place(url: str, name: str) -> None:
+def test_url_identifies_the_profile(url: str, name: str) -> None:
     assert [
         recommendation.value for recommendation in recommend_profile(url, builtin_profiles())
     ] == [name]
 
 
-def test_an_unknown_place_has_no_profile() -> None:
+def test_unknown_url_has_no_profile() -> None:
     assert recommend_profile("http://box:11434/v1", builtin_profiles()) == []
     # A profile without an address of its own matches no endpoint.
     assert recommend_profile("", {"azure": builtin_profiles()["azure"]}) == []

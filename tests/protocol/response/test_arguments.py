@@ -94,7 +94,7 @@ def test_non_object_json_is_refused_by_kind(text: str, kind: str) -> None:
         "}",
     ],
 )
-def test_invalid_json_is_refused_and_says_where(text: str) -> None:
+def test_invalid_json_error_names_the_position(text: str) -> None:
     assert only_error(text).startswith("the arguments are not valid JSON: ")
 
 
@@ -112,7 +112,7 @@ def test_arguments_nested_too_deeply_are_refused() -> None:
     assert only_error(deepest.replace("[]", '[["\\ud83d"]]')) == fault
 
 
-def test_objects_in_a_row_are_told_apart() -> None:
+def test_consecutive_objects_are_separated() -> None:
     assert parse_arguments('{"q": "A"} \n{"q": "B"}') == (
         GoodArguments({"q": "A"}, '{"q": "A"}'),
         GoodArguments({"q": "B"}, '{"q": "B"}'),
@@ -153,7 +153,7 @@ def test_halves_of_a_character_are_joined() -> None:
     assert only_input('{"a":"\ud83d\ude00"}') == {"a": "\N{GRINNING FACE}"}
 
 
-def test_lone_halves_are_replaced_wherever_they_stand() -> None:
+def test_lone_surrogates_are_replaced_everywhere() -> None:
     text = r'{"a":["\ud83d",{"\ude00":"\ud83dx"},1,null]}'
     (parsed,) = parse_arguments(text)
     expected: JsonValue = ["\ufffd", {"\ufffd": "\ufffdx"}, 1, None]
@@ -161,7 +161,7 @@ def test_lone_halves_are_replaced_wherever_they_stand() -> None:
     assert parsed == GoodArguments({"a": expected}, "")
 
 
-def test_fractions_survive_the_slow_way_too() -> None:
+def test_fractions_survive_the_slow_path_too() -> None:
     assert only_input('{}{"a":1.5}') == {"a": 1.5}
 
 

@@ -68,8 +68,8 @@ def arguments(piece: Json, index: Json = 0) -> Event:
 def end(reason: Json = "end_turn", **usage: Json) -> list[Event]:
     """Return the events at the end of a message."""
     counts = {"output_tokens": 4, **usage}
-    told = {"stop_reason": reason, "stop_sequence": None}
-    return [{"type": "message_delta", "delta": told, "usage": counts}, {"type": "message_stop"}]
+    fields = {"stop_reason": reason, "stop_sequence": None}
+    return [{"type": "message_delta", "delta": fields, "usage": counts}, {"type": "message_stop"}]
 
 
 def text_block(*pieces: str, index: int = 0) -> list[Event]:
@@ -135,7 +135,7 @@ def shown(*events: Json) -> list[ModelDelta]:
     return read_all([sse(*events)])[0]
 
 
-def told(blocks: Sequence[AssistantBlock]) -> list[object]:
+def brief(blocks: Sequence[AssistantBlock]) -> list[object]:
     """Return a short form of the blocks, without the arguments' text, which quirks may change."""
     return [_short(block) for block in blocks]
 

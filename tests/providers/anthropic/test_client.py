@@ -66,7 +66,7 @@ async def test_stream_shows_deltas_and_returns_response() -> None:
     assert sink.deltas[:2] == [TextDelta("Look"), ToolCallDelta(0, "a", "find", "")]
 
 
-async def test_complete_returns_the_whole_answer() -> None:
+async def test_complete_returns_the_full_response() -> None:
     assert (await model(FakeExchange([HELLO])).complete(REQUEST)).text == "Hello"
 
 
@@ -242,7 +242,7 @@ async def test_pause_with_tool_calls_awaits_results() -> None:
     assert [block.type for block in answer.blocks] == ["tool_use"]
 
 
-async def test_a_failure_while_going_on_is_raised() -> None:
+async def test_failure_during_continuation_is_raised() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
     busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(ProviderInBandError, match="Overloaded"):
@@ -253,7 +253,7 @@ async def test_a_failure_while_going_on_is_raised() -> None:
 
 
 @pytest.mark.feature("ASDK-024")
-async def test_tokens_are_counted_without_an_answer() -> None:
+async def test_tokens_are_counted_without_a_response() -> None:
     exchange = FakeExchange([b'{"input_', b'tokens": 12}'])
     assert await model(exchange, f"{BASE}/v1").count_tokens(REQUEST) == 12
     assert exchange.requests[0].url == f"{BASE}/v1/messages/count_tokens"
@@ -317,7 +317,7 @@ async def test_redirects_are_not_followed() -> None:
         await model(FakeExchange([b"gone"], status=304)).complete(REQUEST)
 
 
-async def test_a_page_at_200_is_no_answer() -> None:
+async def test_html_page_at_200_is_an_error() -> None:
     exchange = FakeExchange([b"<html><title>Log in</title>"], headers={"content-type": "text/html"})
     with pytest.raises(ProviderProtocolError, match=r"content type 'text/html'\): Log in"):
         await model(exchange).complete(REQUEST)

@@ -107,7 +107,7 @@ def test_no_empty_system_block_is_sent(prompt: str) -> None:
     assert "system" not in body_of(chain=Messages().system(" ").user("Hi"), system_prompt=prompt)
 
 
-def test_the_system_stands_apart() -> None:
+def test_system_prompt_is_a_separate_field() -> None:
     chain = Messages().system("a").user("Hi").system("b").assistant("Hello").user("!")
     body = body_of(chain=chain, system_prompt="p")
     assert body["system"] == [{"type": "text", "text": text} for text in "pab"]

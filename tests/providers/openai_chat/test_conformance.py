@@ -219,7 +219,7 @@ def reads_of(body: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [body[a:b] for a, b in zip([0, *places], [*places, len(body)], strict=True)]
 
 
-def told(answer: ModelCompleted) -> list[object]:
+def brief(answer: ModelCompleted) -> list[object]:
     """Return the blocks without ids and the text of arguments, which a quirk may change."""
     return [bare(block) for block in answer.blocks]
 
@@ -246,7 +246,7 @@ def test_quirks_and_splits_change_no_block(turn: Turn, dialect: Dialect, cuts: l
     if not expected(turn) and dialect.finish in {"", "null", "none"}:
         return  # the stream contains nothing, not even an end mark
     shown, answer = read_all(reads_of(body, cuts))
-    assert told(answer) == expected(turn)
+    assert brief(answer) == expected(turn)
     assert shown_of(shown) == (turn.text, turn.thinking)
     ids = [block.id for block in answer.blocks if isinstance(block, ToolUseBlock)]
     prefix = "call_1_" if dialect.ids == "never" else "id-"

@@ -195,7 +195,7 @@ def test_invalid_utf8_in_skipped_field_is_damage() -> None:
 
 
 @pytest.mark.parametrize("late", ["id", "model"])
-def test_a_name_that_comes_late_is_taken(late: str) -> None:
+def test_late_name_is_accepted(late: str) -> None:
     found: list[dict[str, Json]] = [text("a"), text("b"), text("c"), chunk({}, "stop")]
     for one in (found[0], found[1], found[3]):
         del one[late]
@@ -213,7 +213,7 @@ FLOWS: dict[PlainField, tuple[ModelDelta, AssistantBlock]] = {
 
 @pytest.mark.parametrize("field", FLOWS)
 @pytest.mark.parametrize(
-    "beside",
+    "extra",
     [
         {},
         {"role": "assistant", "tool_calls": [], "refusal": None, "annotations": []},
@@ -222,10 +222,10 @@ FLOWS: dict[PlainField, tuple[ModelDelta, AssistantBlock]] = {
 )
 @pytest.mark.parametrize("finish", [None, ""])
 def test_flowing_text_uses_fast_path_only(
-    field: PlainField, beside: dict[str, Json], finish: Json, monkeypatch: pytest.MonkeyPatch
+    field: PlainField, extra: dict[str, Json], finish: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piece, block = FLOWS[field]
-    flow = sse(*[chunk({field: "piece ", **beside}, finish)] * 3, done=False)
+    flow = sse(*[chunk({field: "piece ", **extra}, finish)] * 3, done=False)
     reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     reader.feed(sse(chunk({field: "first "}), chunk({field: "other "}), done=False))
     with monkeypatch.context() as quick_only:

@@ -81,8 +81,10 @@ def test_quirk_23_call_with_image_keeps_id() -> None:
     result = ToolResultBlock("call_1_0", [image])
     messages: Sequence[Said] = (("assistant", [CALL]), ("tool", [result]))
     body = json.loads(json.dumps(sent(*messages, dialect=ChatDialect(short_call_ids=True))))
-    asked, told, _ = body["messages"]
-    assert told["tool_call_id"] == asked["tool_calls"][0]["id"] == short_call_id("call_1_0")
+    asked, answered_call, _ = body["messages"]
+    assert (
+        answered_call["tool_call_id"] == asked["tool_calls"][0]["id"] == short_call_id("call_1_0")
+    )
 
 
 def test_ids_are_the_same_in_every_process() -> None:

@@ -72,7 +72,7 @@ def test_response_blocks_equal_turn_blocks(protocol: Protocol) -> None:
     check_turn(TURN, body, [7], protocol=protocol)
 
 
-def test_what_is_no_answer_is_raised() -> None:
+def test_invalid_response_is_raised() -> None:
     with pytest.raises(ProviderProtocolError):
         assembled(b"<html>")
     with pytest.raises(ProviderInBandError):
@@ -104,7 +104,7 @@ def test_endless_turn_cannot_be_checked() -> None:
         (TURN[:3], "blocks: expected"),
     ],
 )
-def test_whatever_differs_from_the_turn_is_told(turn: list[Step], wrong: str) -> None:
+def test_differences_from_turn_are_reported(turn: list[Step], wrong: str) -> None:
     assert wrong in broken(turn)
 
 
@@ -119,18 +119,18 @@ def test_unknown_ids_need_only_be_valid() -> None:
 BODY_WITHOUT_ID = body_of(call("f", id=""))
 
 
-def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_ids_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Repeating(ChatResponseParser):
         def finish(self) -> ModelCompleted:
             answer = super().finish()
             return attrs.evolve(answer, blocks=(*answer.blocks[:3], *answer.blocks[2:3]))
 
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Repeating)
-    told = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
-    assert "ids of calls must be unique and not empty, got ['a', 'a']" in told
+    message = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
+    assert "ids of calls must be unique and not empty, got ['a', 'a']" in message
 
 
-def test_a_failure_is_told() -> None:
+def test_failure_is_reported() -> None:
     assert "it failed: ProviderProtocolError" in broken("Hi", b"data: nothing\n\n")
 
 
@@ -152,7 +152,7 @@ def test_empty_result_may_be_none() -> None:
     check_turn([], body_of([]), quirks=["no_reason"])
 
 
-def test_extras_that_no_quirk_brings_are_told() -> None:
+def test_unexpected_extras_are_reported() -> None:
     found = QUIRKS["chat"].distorted(TURN, ["extra_content"])
     check_turn(found.turn, found.body, quirks=found.quirks)
     assert "thought_signature" in broken(TURN, found.body)
@@ -162,9 +162,9 @@ def test_extras_that_no_quirk_brings_are_told() -> None:
 def test_failing_cuts_are_minimized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Forgetful)
     at = BODY.index(b'"Hello"') + len(b'"Hello')
-    told = broken(TURN, split=[1, 30, 90, at, at + 50])
-    assert "streamed text: expected 'Hello!', got ''" in told
-    assert told.endswith(f"""cut at {at}: {BODY[at - 24 : at]!r} | {BODY[at : at + 24]!r})""")
+    message = broken(TURN, split=[1, 30, 90, at, at + 50])
+    assert "streamed text: expected 'Hello!', got ''" in message
+    assert message.endswith(f"""cut at {at}: {BODY[at - 24 : at]!r} | {BODY[at : at + 24]!r})""")
     check_turn(TURN, BODY, [1, 30, 90])
 
 

@@ -50,7 +50,7 @@ def test_terminal_shows_finished_and_live_lines(
         assert shown.cursor[1] == 0
 
 
-def test_what_stays_is_not_written_again() -> None:
+def test_unchanged_lines_are_not_rewritten() -> None:
     area = LiveArea()
     assert area.change([], ["one", "two"], 20, 10) == "one\ntwo"
     assert area.change([], ["one", "two"], 20, 10) == ""

@@ -99,7 +99,7 @@ _LLMOCK: Final[Mapping[str, Sequence[Mapping[str, object]]]] = {
 
 
 @attrs.frozen
-class Face:
+class Target:
     """A server at an address, with one protocol.
 
     Attributes:
@@ -118,8 +118,8 @@ class Face:
             behaviors = [one for deed in deeds for one in _LLMOCK[deed]]
             async with httpx.AsyncClient(base_url=self.url) as client:
                 (await client.post("/_llmock/reset")).raise_for_status()
-                told = await client.post("/_llmock/scenario", json={"behaviors": behaviors})
-                told.raise_for_status()
+                response = await client.post("/_llmock/scenario", json={"behaviors": behaviors})
+                response.raise_for_status()
 
     async def findings(self) -> list[str]:
         """Return llmock's complaints about our requests since `prepare`."""
