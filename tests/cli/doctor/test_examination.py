@@ -56,16 +56,16 @@ async def test_capable_endpoint_passes_every_check() -> None:
     assert statuses(report) == dict.fromkeys(CHECKS, "works")
     assert report.usable
     assert (report.observed_quirks, report.recommendations) == ((), ())
-    details = {name: check.detail for name, check in checks_of(report).items()}
-    assert details["models"] == "1 listed, scripted among them"
-    assert details["answer"] == "one, two, three, four, five."
-    assert details["usage"] == "7 tokens in, 9 out"
-    assert details["reasoning"] == "18 characters of thinking in reasoning_content"
-    assert details["tool call"] == 'get_weather({"city": "Paris"})'
-    assert details["tool result"] == "It is sunny in Paris."
-    assert details["parallel calls"] == "2 calls in one response"
-    assert details["wrong model"] == "HTTP 404: there is no such model"
-    assert details["wrong key"] == "HTTP 401: this is no key of ours"
+    told = {name: check.detail for name, check in checks_of(report).items()}
+    assert told["models"] == "1 listed, scripted among them"
+    assert told["answer"] == "one, two, three, four, five."
+    assert told["usage"] == "7 tokens in, 9 out"
+    assert told["reasoning"] == "18 characters of thinking in reasoning_content"
+    assert told["tool call"] == 'get_weather({"city": "Paris"})'
+    assert told["tool result"] == "It is sunny in Paris."
+    assert told["parallel calls"] == "2 calls in one response"
+    assert told["wrong model"] == "HTTP 404: there is no such model"
+    assert told["wrong key"] == "HTTP 401: this is no key of ours"
     assert report.figures.deltas == 7
     assert report.figures.first_token_ms is not None
     assert tried == ["reachable", "answer", *CHECKS[6:]]

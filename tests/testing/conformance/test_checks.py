@@ -126,8 +126,8 @@ def test_repeated_ids_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
             return attrs.evolve(answer, blocks=(*answer.blocks[:3], *answer.blocks[2:3]))
 
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatReader", Repeating)
-    message = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
-    assert "ids of calls must be unique and not empty, got ['a', 'a']" in message
+    told = broken([*TURN[:3], call("find", {"q": 1}), TURN[-1]])
+    assert "ids of calls must be unique and not empty, got ['a', 'a']" in told
 
 
 def test_failure_is_reported() -> None:
@@ -140,7 +140,7 @@ def test_a_quirk_that_fails_must_fail() -> None:
     assert "got 'ProviderInBandError" in broken("Hi", other, quirk="error_chunk")
     found = QUIRKS["chat"].distorted("Hi", ["error_chunk"])
     assert "is not in the turn" in broken("Hello", found.body, quirk="error_chunk")
-    check_turn("Hi there", found.body, quirks=["error_chunk"])  # its error truncates the turn
+    check_turn("Hi there", found.body, quirks=["error_chunk"])  # cut by its error
 
 
 def test_spoiling_quirk_must_spoil() -> None:
