@@ -48,6 +48,7 @@ def test_finds_odd_python(source: str, reason: str) -> None:
         '"""Return the run. `told` is code, and what follows a comma is fine."""',
         'NAMES = ["told", "stands"]',
         '"""A question. What is it?"""',
+        '"""A stand-in for a server."""',
     ],
 )
 def test_leaves_plain_python(source: str) -> None:
