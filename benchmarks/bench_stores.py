@@ -53,7 +53,7 @@ RECORDS: Final = 4
 APPENDS: Final = 10 if QUICK else 100
 RESUMED: Final = 10_000
 MANY: Final = 2_000 if QUICK else 100_000
-TEXT: Final = "What the weather was like in Paris, and what it will be. " * 2
+TEXT: Final = "The weather in Paris yesterday and the forecast for May. " * 2
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What holds for every test: Hypothesis profiles, and a guard against what a test leaves behind."""
+"""Setup for all tests: Hypothesis profiles, and a guard against leaked resources."""
 
 import os
 import signal
@@ -11,23 +11,25 @@ from hypothesis import HealthCheck, settings
 
 from tests.conventions.leaks import Snapshot
 
-# A shell starts background jobs with SIGINT ignored, and so would be the programs that tests start
-# and interrupt.
+# A shell starts background jobs with SIGINT ignored. Programs that tests start and interrupt would
+# inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A developer's own endpoint is no part of a test: options read these.
+# Options read these variables; tests must not use a developer's own endpoint.
 for name in [name for name in os.environ if name.startswith("AGENT_ACTORS_")]:
     del os.environ[name]
 
-# Programs that tests start import `children/sitecustomize.py`: warnings of the package are errors.
+# Programs that tests start import `children/sitecustomize.py`, which makes warnings of the package
+# errors.
 CHILDREN = str(Path(__file__).with_name("children"))
 os.environ["PYTHONPATH"] = os.pathsep.join(
     dict.fromkeys([CHILDREN, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))])
 )
 
-# A run of the suite is the same everywhere and every time, and a slow machine is no failure. "deep"
-# is for `make test-deep`: new random examples in each run, remembered in .hypothesis if they fail.
+# The suite behaves the same on every machine and in every run, and a slow machine does not fail it.
+# "deep" is for `make test-deep`: each run uses new random examples, and .hypothesis stores failing
+# ones.
 settings.register_profile(
     "default",
     derandomize=True,
@@ -35,11 +37,12 @@ settings.register_profile(
     max_examples=60,
     database=None,
     print_blob=True,
-    # On a new interpreter Hypothesis first builds its table of characters, within some test.
+    # On a new interpreter, Hypothesis first builds its character table, during whichever test needs
+    # it.
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("default"))
-# The first pass of `make mutation`; the second uses the default.
+# The profile for the first pass of `make mutation`; the second pass uses the default.
 settings.register_profile("mutation", settings.get_profile("default"), max_examples=10)
 settings.register_profile(
     "deep",
@@ -54,9 +57,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Trace no test that is marked `no_cover`.
+    """Turn off tracing during tests that are marked `no_cover`.
 
-    pytest-cov pauses one measurement; in a worker of xdist there are two, and the other goes on.
+    pytest-cov pauses only one measurement; a worker of xdist has two, and the other would continue.
     """
     tracer = sys.gettrace()
     untraced = item.get_closest_marker("no_cover") is not None
@@ -70,12 +73,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report how many conformance checks passed, and what the kills of stores showed."""
+    """Report how many conformance checks passed, and the results of the store crash tests."""
     held = sum(
         value
         for report in terminalreporter.getreports("passed")
         for name, value in getattr(report, "user_properties", ())
-        if name == "law_examples"
+        if name == "conformance_examples"
     )
     if held:
         terminalreporter.write_line(f"the conformance checks passed for {held:,} random examples")

@@ -1,4 +1,4 @@
-"""The error tree: as drawn, and each message tells what, where and what to do."""
+"""The error tree matches its documentation, and each message states the cause and the remedy."""
 
 import ast
 import inspect
@@ -45,7 +45,7 @@ def classes() -> dict[str, type[AgentError]]:
 
 
 def drawn() -> dict[str, str]:
-    """Each error's parent in the drawing: the nearest line above that stands further left."""
+    """Return each error's parent in the drawn tree: the nearest less indented line above."""
     parents: dict[str, str] = {}
     above: list[tuple[int, str]] = []
     for line in inspect.getdoc(errors).splitlines():  # type: ignore[union-attr] # pyright: ignore[reportOptionalMemberAccess]
@@ -63,7 +63,7 @@ def test_error_tree_is_as_documented() -> None:
     assert drawn()["SchemaError"] == "ConfigError"
 
 
-def test_every_error_says_what_it_is() -> None:
+def test_every_error_has_a_docstring() -> None:
     module = ast.parse(inspect.getsource(errors))
     documented = {
         n.name for n in module.body if isinstance(n, ast.ClassDef) and ast.get_docstring(n)
@@ -208,7 +208,7 @@ def test_every_error_says_what_it_is() -> None:
         ),
     ],
 )
-def test_messages_say_cause_and_remedy(
+def test_messages_state_cause_and_remedy(
     error: AgentError, text: str, attributes: dict[str, Any]
 ) -> None:
     assert str(error) == text
@@ -224,7 +224,7 @@ def test_a_deadline_names_endpoint_wait_and_option(kind: DeadlineKind) -> None:
     assert (error.kind, error.seconds, error.endpoint) == (kind, 2, "http://e")
 
 
-def test_unsent_request_says_so() -> None:
+def test_unsent_request_is_named_as_such() -> None:
     error = ProviderDeadlineError(endpoint="http://e", kind="turn", seconds=300)
     said = "the request was not sent: the endpoint has refused all requests for 300 s"
     assert str(error) == f"http://e: {said}"

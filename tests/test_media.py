@@ -1,4 +1,4 @@
-"""Images and files that are read from paths, those of strangers among them."""
+"""Images and files can be read from paths, including paths from untrusted sources."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ async def test_image_and_file_become_blocks(tmp_path: Path) -> None:
     assert (await read_file(tmp_path / "link")).media_type == "application/pdf"
 
 
-async def test_a_file_of_several_reads_is_whole(
+async def test_file_of_several_reads_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_actors.media._CHUNK", 3)
@@ -40,7 +40,7 @@ async def test_a_file_of_several_reads_is_whole(
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (b"", "the image is empty"),
         (b"hello", "pass its media_type"),
@@ -48,20 +48,20 @@ async def test_a_file_of_several_reads_is_whole(
         (PNG * 9, "the file has 108 bytes; at most 100 may be sent"),
     ],
 )
-async def test_non_image_is_refused_by_path(tmp_path: Path, content: bytes, said: str) -> None:
+async def test_non_image_is_refused_by_path(tmp_path: Path, content: bytes, expected: str) -> None:
     (tmp_path / "odd").write_bytes(content)
-    with pytest.raises(MediaError, match=said) as caught:
+    with pytest.raises(MediaError, match=expected) as caught:
         await read_image(tmp_path / "odd", max_bytes=100)
     assert str(caught.value).startswith(repr(str(tmp_path / "odd")))
 
 
 def replace_os(monkeypatch: pytest.MonkeyPatch, **functions: object) -> None:
-    """Functions of `os` as the module under test sees it; all else in the process keeps its own."""
+    """Replace functions of `os` for the module under test only."""
     monkeypatch.setattr("agent_actors.media.os", SimpleNamespace(**{**vars(os), **functions}))
 
 
 def missing(path: Path) -> None:
-    """Nothing is there."""
+    """Create nothing."""
 
 
 def loop(path: Path) -> None:
@@ -70,7 +70,7 @@ def loop(path: Path) -> None:
 
 def bound_socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
-        # A path of this kind may be too short for a temporary one.
+        # The path of a socket must be short, and that of the temporary folder may be too long.
         before = Path.cwd()
         os.chdir(path.parent)
         try:
@@ -85,7 +85,7 @@ def device(path: Path) -> None:
 
 @needs_posix
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
         (missing, "cannot be read: No such file or directory"),
         (loop, "cannot be read: Too many levels of symbolic links"),
@@ -96,11 +96,11 @@ def device(path: Path) -> None:
     ],
 )
 async def test_special_file_is_refused_immediately(
-    tmp_path: Path, make: Callable[[Path], None], said: str
+    tmp_path: Path, make: Callable[[Path], None], expected: str
 ) -> None:
     make(tmp_path / "odd")
     for read in (read_image, read_file):
-        with trio.fail_after(5), pytest.raises(MediaError, match=said):
+        with trio.fail_after(5), pytest.raises(MediaError, match=expected):
             await read(tmp_path / "odd")
 
 
@@ -114,9 +114,9 @@ async def test_growing_file_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "grows").write_bytes(b"x" * 50)
 
     def as_if_empty(descriptor: int) -> os.stat_result:
-        told = list(os.stat(descriptor))
-        told[6] = 0
-        return os.stat_result(told)
+        fields = list(os.stat(descriptor))
+        fields[6] = 0
+        return os.stat_result(fields)
 
     reads: list[int] = []
 

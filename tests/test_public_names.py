@@ -1,4 +1,4 @@
-"""Public names that have two spellings."""
+"""Public names with two spellings refer to the same object."""
 
 import agent_actors
 from agent_actors import model

@@ -1,4 +1,4 @@
-"""One lean endpoint for all tests of a file, in a process of its own."""
+"""A minimal endpoint in its own process, shared by all tests of a file."""
 
 from collections.abc import Iterator
 

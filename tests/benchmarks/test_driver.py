@@ -1,4 +1,4 @@
-"""What the peers' programs share; the peers themselves are not installed here."""
+"""The code that the peers' programs share; the peers themselves are not installed here."""
 
 import asyncio
 import importlib.util
@@ -29,12 +29,12 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "DEADLINE", 0.01)
-    # It pins itself, and would pin the tests.
+    # The driver pins its process to a CPU, which would pin the tests.
     monkeypatch.delattr("os.sched_setaffinity", raising=False)
     return module
 
 
-def told(
+def brief(
     driver: ModuleType,
     turn: Callable[[str, int], Awaitable[str]],
     monkeypatch: pytest.MonkeyPatch,
@@ -71,7 +71,7 @@ def test_all_turns_except_warm_up_are_counted(
         done.append(url)
         return "a b c"
 
-    cost = told(driver, turn, monkeypatch, capsys)
+    cost = brief(driver, turn, monkeypatch, capsys)
     assert (cost["count"], cost["hung"]) == (15, 0)
     assert done == [WORK["warm"], *[WORK["url"]] * 5]
 
@@ -84,7 +84,7 @@ def test_hanging_turn_is_abandoned_and_counted(
             await asyncio.Event().wait()
         return "a b c"
 
-    cost = told(driver, turn, monkeypatch, capsys)
+    cost = brief(driver, turn, monkeypatch, capsys)
     assert (cost["count"], cost["hung"]) == (12, 1)
 
 
@@ -96,7 +96,7 @@ def test_hanging_turn_is_excluded_from_times(
             await asyncio.Event().wait()
         return "a"
 
-    cost = told(driver, turn, monkeypatch, capsys, turns=1)
+    cost = brief(driver, turn, monkeypatch, capsys, turns=1)
     assert (cost["count"], cost["hung"], cost["wall"]) == (0, 1, 0)
 
 

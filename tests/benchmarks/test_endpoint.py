@@ -71,7 +71,7 @@ def test_connection_is_kept_for_next_request(
         for _ in range(2):
             for piece in (head[:20], head[20:] + b"1234"):
                 one.sendall(piece)
-                served.stats()  # so that the endpoint has read the piece by itself
+                served.stats()  # makes sure that the endpoint reads this piece separately
                 with pytest.raises(BlockingIOError):
                     one.recv(1, socket.MSG_DONTWAIT)
             one.sendall(b"5678")

@@ -11,7 +11,7 @@ WORK = Work("http://x/burst/5/5/v1", "http://x/burst/1/1/v1", turns=4, at_once=2
 
 
 class Busy(Endpoint):
-    """An endpoint that has used half a second more whenever it is asked."""
+    """An endpoint that has used another half second of CPU time at each query."""
 
     def __init__(self) -> None:
         super().__init__("http://x")
@@ -52,7 +52,7 @@ def test_abandoned_turn_is_counted_without_result() -> None:
     assert run(telling(cpu=1, wall=2, count=20, hung=1), WORK, Busy()) is None
 
 
-def test_a_contender_that_breaks_has_failed() -> None:
+def test_crashed_contender_counts_as_failed() -> None:
     broken = Contender("one", (sys.executable, "-c", "raise SystemExit(3)"))
     assert run(broken, WORK, Busy()) is None
 

@@ -29,7 +29,7 @@ def test_each_claim_is_held_against_its_bound(tmp_path: Path) -> None:
     assert found(tmp_path, "turns of 50").split()[-4:] == ["799", "≥", "800", "MISSED"]
 
 
-def test_what_was_not_measured_is_said(tmp_path: Path) -> None:
+def test_missing_measurements_are_reported(tmp_path: Path) -> None:
     assert {line.split()[-2:] == ["not", "measured"] for line in reach.lines(tmp_path)} == {True}
 
 

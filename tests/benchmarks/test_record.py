@@ -68,7 +68,7 @@ def test_contenders_alternate_against_the_first() -> None:
     assert [rows[name]["ratio"] for name in "abc"] == [1, 0.5, None]
 
 
-def test_what_is_written_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_record_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = {"a": row([2.0, 4.0], load=0.1), "b": row([1.0, None], failed=1), "c": row([None, None])}
     report("some", "Some thing", "µs", rows, folder=tmp_path, more=7)
     found = load("some", tmp_path)
@@ -89,9 +89,9 @@ def test_what_is_written_is_read_again(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_result_names_its_environment(tmp_path: Path) -> None:
     report("some", "Some thing", "µs", {"a": row([1.0])}, folder=tmp_path)
-    told = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
-    assert told["machine"].keys() == {"processor", "cores", "system", "python", "load_average"}
-    assert told["versions"]["trio"]
+    written = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
+    assert written["machine"].keys() == {"processor", "cores", "system", "python", "load_average"}
+    assert written["versions"]["trio"]
 
 
 def test_result_contains_only_json_numbers(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_flat_samples_have_no_fault() -> None:
 def test_first_sample_may_differ() -> None:
     first = attrs.evolve(FLAT[0], memory=10, descriptors=1, tasks=1)
     assert faults_of([first, *FLAT[1:]]) == []
-    # Nor does it hide what grows: a peak in it is no measure for the second half.
+    # A peak in the first sample does not hide growth: it is not compared with the second half.
     peak, last = attrs.evolve(FLAT[0], tasks=99), attrs.evolve(FLAT[-1], tasks=18)
     assert faults_of([peak, *FLAT[1:-1], last]) == ["tasks grew from 17 to 18"]
 
@@ -40,7 +40,7 @@ def test_steady_memory_growth_fails() -> None:
     assert fault.startswith("memory grew")
 
 
-def test_what_the_allocator_takes_beside_is_none() -> None:
+def test_allocator_overhead_is_no_leak() -> None:
     allowed = SLACK + LEAK_ALLOWED * (FLAT[-1].runs - FLAT[HALF - 1].runs)
     for extra, faults in ((allowed, 0), (allowed + 1, 1)):
         last = attrs.evolve(FLAT[-1], memory=FLAT[-1].memory + extra)
@@ -62,6 +62,6 @@ def test_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
     assert found is not None, done.stdout
     assert len(found.rows) == SAMPLES
     faults = cast("list[str]", found.more["faults"])
-    # So few runs are all loading and warming: memory may still grow.
+    # In so few runs, modules are still loaded and caches filled, so memory may still grow.
     assert [fault for fault in faults if "memory" not in fault] == []
     assert done.returncode == bool(faults)

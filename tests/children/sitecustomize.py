@@ -10,5 +10,5 @@ import warnings
 from pathlib import Path
 
 _PACKAGE = re.escape(str(Path(__file__).parents[2] / "agent_actors"))
-# A warning about syntax names the path of its file without `.py` in place of a module.
+# A syntax warning has the path of its file, without `.py`, in place of a module name.
 warnings.filterwarnings("error", module=rf"agent_actors(\.|$)|{_PACKAGE}/")

@@ -1,4 +1,4 @@
-"""What the demo's tests share."""
+"""A fixture for the demo's tests."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from agent_actors.testing import demo_script
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A demo whose endpoint answers, and whose tools return, at once; it says three words."""
+    """Make the demo's endpoint and tools fast, and limit each response to three words."""
     monkeypatch.setattr(demo, "demo_script", partial(demo_script, every=0))
     monkeypatch.setattr(demo, "DELTAS", 3)
     monkeypatch.setattr(workload, "_SHORTEST_WAIT", 0)

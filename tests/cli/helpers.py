@@ -1,4 +1,4 @@
-"""The program as a process of its own, started as a user starts it."""
+"""Helpers that run the program in its own process, as a user starts it."""
 
 import os
 import pty
@@ -15,40 +15,40 @@ import trio
 
 from agent_actors.testing import ScriptedEndpoint
 
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits so long.
 PATIENCE: Final = 30.0
 PROGRAM: Final = (sys.executable, "-m", "agent_actors")
 
 
 @attrs.frozen
 class Ended:
-    """How the program ended, and what it wrote."""
+    """The exit status and the output of the program."""
 
     status: int
     out: str
     err: str
 
 
-# Holds the module that makes warnings of the package errors in programs that tests start.
+# The folder of the module that makes package warnings errors in programs started by tests.
 CHILDREN = Path(__file__).parents[1] / "children"
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the program finds: no endpoint and no path to modules of a developer's own."""
+    """Return the program's environment, without a developer's endpoint and module path."""
     mine = ("AGENT_ACTORS_", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
     return {**kept, "PYTHONPATH": str(CHILDREN), "COLUMNS": "80", **(extra or {})}
 
 
 def at(endpoint: ScriptedEndpoint) -> tuple[str, ...]:
-    """The options that name the endpoint."""
+    """Return the options that select the endpoint."""
     return ("--base-url", endpoint.base_url, "--model", "scripted")
 
 
 async def agent_actors(
     *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run the program to its end."""
+    """Run the program and wait for it to exit."""
     with trio.fail_after(PATIENCE):
         done = await trio.run_process(
             [*PROGRAM, *arguments],
@@ -63,7 +63,7 @@ async def agent_actors(
 
 @contextmanager
 def pipe(*, encoding: str = "utf-8") -> Generator[tuple[TextIO, TextIO]]:
-    """A pipe, from whose first stream comes what is written to the second."""
+    """Open a pipe; yield its reading and writing ends."""
     reader, writer = os.pipe()
     with (
         os.fdopen(reader, encoding=encoding) as source,
@@ -74,12 +74,12 @@ def pipe(*, encoding: str = "utf-8") -> Generator[tuple[TextIO, TextIO]]:
 
 @contextmanager
 def terminal() -> Generator[tuple[TextIO, Callable[[], str]]]:
-    """A terminal to write to, and what it shows up to the end of its next line."""
+    """Open a terminal; yield a stream, and a function that returns its output up to a line end."""
     ours, theirs = pty.openpty()
 
     def shown() -> str:
         text = b""
-        # The kernel hands it on in pieces, and in its own time.
+        # The kernel delivers the output in pieces and with delays.
         while not text.endswith(b"\n"):
             text += os.read(ours, 1000)
         return text.decode()
@@ -93,13 +93,13 @@ def terminal() -> Generator[tuple[TextIO, Callable[[], str]]]:
 
 @attrs.define(eq=False)
 class Running:
-    """The program while it runs; what it wrote is read as it comes."""
+    """The running program, and the output read so far."""
 
     process: trio.Process
     out: str = ""
 
     async def read_until(self, text: str) -> None:
-        """Read its output until the text came."""
+        """Read the output until it contains this text."""
         assert self.process.stdout is not None
         while text not in self.out:
             piece = await self.process.stdout.receive_some()
@@ -107,7 +107,7 @@ class Running:
             self.out += piece.decode()
 
     async def close_output(self) -> None:
-        """Read no more."""
+        """Close the program's output."""
         assert self.process.stdout is not None
         await self.process.stdout.aclose()
 
@@ -116,7 +116,7 @@ class Running:
         self.process.send_signal(signal.SIGINT)
 
     async def ended(self) -> Ended:
-        """Wait for its end."""
+        """Wait for the program to exit."""
         assert self.process.stderr is not None
         err = b"".join([piece async for piece in self.process.stderr])
         return Ended(await self.process.wait(), self.out, err.decode())
@@ -124,7 +124,7 @@ class Running:
 
 @asynccontextmanager
 async def running(*arguments: str, stdin: int = subprocess.DEVNULL) -> AsyncGenerator[Running]:
-    """Start the program; it is killed if it has not ended when the block is left."""
+    """Start the program; at the end of the block, kill it if it is still running."""
     process = await trio.lowlevel.open_process(
         [*PROGRAM, *arguments],
         stdin=stdin,

@@ -1,4 +1,4 @@
-"""What of a run is shown, and where; in this process."""
+"""The parts of a run that are shown, and their streams; in this process."""
 
 import sys
 import tempfile
@@ -34,7 +34,7 @@ ALL = OutputOptions(thinking=True, usage=True)
 async def show(
     script: EndpointScript, shown: OutputOptions = ALL, *, run_timeout: float = 60.0
 ) -> int:
-    """Ask, as the command does."""
+    """Run the prompt as the command does."""
     async with ScriptedEndpoint(script) as endpoint:
         options = AgentOptions(
             model="m", base_url=endpoint.base_url, run_timeout=run_timeout, max_retries=0
@@ -65,7 +65,7 @@ async def test_estimated_tokens_are_marked_as_estimated(
 
 
 def without_usage(chunks: list[JsonObject]) -> list[JsonValue]:
-    """The chunks as an endpoint sends them that counts no tokens."""
+    """Return the chunks of an endpoint that does not count tokens."""
     return [{k: v for k, v in one.items() if k != "usage"} for one in chunks if one["choices"]]
 
 
@@ -80,7 +80,7 @@ async def test_thinking_and_text_use_separate_lines(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     both = tmp_path / "both"
-    with both.open("a") as stream:  # noqa: ASYNC230 - local, and a few bytes
+    with both.open("a") as stream:  # noqa: ASYNC230 - a few bytes in a local file
         monkeypatch.setattr(sys, "stdout", stream)
         monkeypatch.setattr(sys, "stderr", stream)
         turn = reply(think("Hm"), say("One"), think("so"), say("two"))
@@ -157,7 +157,7 @@ async def test_terminal_or_closed_stdin_is_not_read(
 
 
 @pytest.mark.parametrize(
-    ("script", "out", "told"),
+    ("script", "out", "expected"),
     [
         ([html()], "", "http://127.0.0.1"),
         ([hang_up()], "", "http://127.0.0.1"),
@@ -165,14 +165,14 @@ async def test_terminal_or_closed_stdin_is_not_read(
     ],
 )
 async def test_failure_is_one_line_after_output(
-    script: EndpointScript, out: str, told: str, capfd: pytest.CaptureFixture[str]
+    script: EndpointScript, out: str, expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert await show(script, run_timeout=0.2) == 1
 
     captured = capfd.readouterr()
     assert captured.out == out
     assert captured.err.startswith("error: ")
-    assert told in captured.err
+    assert expected in captured.err
     assert captured.err.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""The commands, run in this process: how they are called, and what they come to."""
+"""The commands, run in this process: their arguments and exit statuses."""
 
 import io
 import json
@@ -24,7 +24,7 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["bogus"], 'Unknown command "bogus"'),
         (["run"], "PROMPT"),
@@ -49,14 +49,14 @@ def no_endpoint_of_a_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_wrong_usage_is_one_line_status_2(
-    arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
 
     out, err = capfd.readouterr()
     assert out == ""
     assert err.startswith("error: ")
-    assert told in err
+    assert expected in err
     assert err.count("\n") == 1
 
 
@@ -72,7 +72,7 @@ def test_help_is_a_success(capfd: pytest.CaptureFixture[str]) -> None:
 
 @attrs.frozen
 class Asked:
-    """What `run` came to ask."""
+    """The arguments that the `run` command passes on."""
 
     prompt: str
     options: AgentOptions
@@ -125,7 +125,7 @@ def test_options_override_environment_variables_in_run(
     assert (first.prompt, first.shown, first.place) == ("-", OutputOptions(), SessionLocation())
     assert (first.options.base_url, first.options.model) == ("http://BASE_URL", "http://MODEL")
     assert first.options.api_key == "http://API_KEY"
-    # What nobody asked for is not sent.
+    # Options that the user does not set are not sent.
     assert (first.options.max_tokens, first.options.temperature) == (None, None)
     assert second.options.model == "mine"
 
@@ -166,7 +166,7 @@ def test_missing_extra_is_one_line(
     assert err.count("\n") == 1
 
 
-def test_another_missing_module_is_no_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_missing_module_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "agent_actors.cli.app")
     monkeypatch.setitem(sys.modules, "agent_actors.cli.demo", None)
 
@@ -219,7 +219,7 @@ def test_demo_with_failed_runs_exits_1(
     assert err.count("\n") == 1
 
 
-def test_a_demo_that_cannot_begin_is_told(
+def test_demo_start_failure_is_reported(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(wanted: int) -> None:
@@ -231,7 +231,7 @@ def test_a_demo_that_cannot_begin_is_told(
     assert capfd.readouterr() == ("", "error: no descriptors\n")
 
 
-def test_what_nobody_reads_any_more_ends_silently(
+def test_closed_output_ends_silently(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def broken(arguments: object) -> None:

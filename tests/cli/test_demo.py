@@ -1,4 +1,4 @@
-"""A demo, driven in this process: what it asks, what it counts, and what it finds left behind."""
+"""A demo in this process: its requests, its counts, and its check for leaks."""
 
 import resource
 from collections.abc import Callable
@@ -26,7 +26,7 @@ async def test_sessions_run_tools_and_leave_nothing() -> None:
     assert (tally.sessions, tally.runs, len(tally.first_tokens)) == (12, 24, 24)
     assert (tally.tools.calls, tally.tools.running) == (120, 0)
     assert tally.deltas == 24 * 8
-    # Sessions 0 and 10, each once.
+    # Sessions 0 and 10 are rejected as busy, once each.
     assert (tally.busy, tally.let_in) == (2, 0)
     assert (tally.leaked_tasks, tally.leaked_connections) == (0, 0)
     assert demo.finished
@@ -58,7 +58,7 @@ async def test_tools_measure_their_parallelism(
     assert (demo.tally.tools.calls, demo.tally.tools.peak) == (30, 30)
 
 
-async def test_its_snapshot_tells_how_it_stands() -> None:
+async def test_snapshot_shows_the_progress() -> None:
     looked = trio.Event()
     async with ScriptedEndpoint([reply(say("one "), wait(looked), say("two"))]) as endpoint:
         plan = DemoPlan(sessions=1, tools=0, base_url=endpoint.base_url, model="m")

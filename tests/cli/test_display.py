@@ -1,4 +1,4 @@
-"""How a demo looks."""
+"""The display of a demo."""
 
 import io
 

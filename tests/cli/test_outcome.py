@@ -1,4 +1,4 @@
-"""How a command ends: statuses, lines, and Ctrl-C."""
+"""The end of a command: exit statuses, messages, and Ctrl-C."""
 
 import signal
 import sys
@@ -32,7 +32,7 @@ async def test_error_becomes_status_and_one_line(
     assert capfd.readouterr() == ("", line)
 
 
-async def test_what_is_no_error_of_ours_passes() -> None:
+async def test_foreign_exception_propagates() -> None:
     async def work() -> int:
         raise ZeroDivisionError
 
@@ -40,22 +40,22 @@ async def test_what_is_no_error_of_ours_passes() -> None:
         await complete(work)
 
 
-async def test_work_ends_what_runs_beside_it() -> None:
+async def test_finished_work_cancels_background_tasks() -> None:
     ended: list[str] = []
 
-    async def beside() -> None:
+    async def background() -> None:
         try:
             await trio.sleep_forever()
         finally:
-            ended.append("beside")
+            ended.append("background")
 
     async def work() -> int:
         await trio.testing.wait_all_tasks_blocked()
         ended.append("work")
         return 7
 
-    assert await complete(work, alongside=[beside]) == 7
-    assert ended == ["work", "beside"]
+    assert await complete(work, alongside=[background]) == 7
+    assert ended == ["work", "background"]
 
 
 async def test_ctrl_c_cancels_work_and_waits(
@@ -69,7 +69,7 @@ async def test_ctrl_c_cancels_work_and_waits(
         try:
             await trio.sleep_forever()
         finally:
-            # Another one now ends the process at once.
+            # A second Ctrl-C now ends the process at once.
             ended.append(signal.getsignal(signal.SIGINT))
 
     assert await complete(work) == 130

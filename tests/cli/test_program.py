@@ -1,4 +1,4 @@
-"""The program as a whole: its name, its help, and how it is called wrongly."""
+"""The program's name, its help, and its messages for wrong arguments."""
 
 import json
 import os
@@ -49,7 +49,7 @@ async def test_a_demo_prints_one_json_object() -> None:
         "leaked_tasks",
         "leaked_connections",
     ]
-    # An opening of five words and an answer of fifty from each session.
+    # Each session has an opening of five words and a response of fifty.
     assert (report["sessions"], report["runs"], report["deltas"]) == (20, 20, 20 * 55)
     assert report["tool_calls"] == 160
     assert 8 < report["max_tools_in_parallel"] <= 160

@@ -23,7 +23,7 @@ from agent_actors.testing import (
 from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
 
 
-async def test_the_answer_is_written_as_it_comes() -> None:
+async def test_response_is_written_incrementally() -> None:
     shown = trio.Event()
     script = [reply(say("Hello "), wait(shown), say("there."))]
     with trio.fail_after(PATIENCE):
@@ -119,7 +119,7 @@ async def test_ctrl_c_ends_wait_for_prompt() -> None:
             running("run", "-", *at(endpoint), stdin=subprocess.PIPE) as it,
         ):
             assert isinstance(it.process.stdin, trio.abc.SendStream)
-            # A pipe that is full, and then is not, was read: the program waits for more.
+            # More than the pipe holds: when it is sent, the program is reading and waits for more.
             await it.process.stdin.send_all(b"x" * 200_000)
             it.interrupt()
             ended = await it.ended()
@@ -145,7 +145,7 @@ async def test_closed_stdout_ends_run_silently() -> None:
 
 
 async def test_ctrl_c_works_while_stdout_is_blocked() -> None:
-    # More than a pipe holds, so that the program has to wait until somebody reads.
+    # More than a pipe holds, so that the program blocks until the output is read.
     much = reply(say("x" * 200_000), hang())
     with trio.fail_after(PATIENCE):
         async with (

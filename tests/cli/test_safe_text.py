@@ -1,4 +1,4 @@
-"""Text that is safe to write to a terminal or a pipe."""
+"""Text is made safe to write to a terminal or a pipe."""
 
 import json
 import unicodedata

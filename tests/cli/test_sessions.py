@@ -1,4 +1,4 @@
-"""`agent-actors sessions`, in this process, over the stores on disk."""
+"""`agent-actors sessions` in this process, with the stores on disk."""
 
 import json
 import shlex
@@ -23,7 +23,7 @@ GONE = "no session has this id"
 
 @attrs.frozen
 class Kept:
-    """A store at a path, and the program to ask about it."""
+    """A store at a path, and methods that run the program on it."""
 
     path: Path
     kind: str
@@ -31,7 +31,7 @@ class Kept:
     _monkeypatch: pytest.MonkeyPatch
 
     def ask(self, *arguments: str, stdin: Path | None = None) -> Ended:
-        """Ask about the store."""
+        """Run a `sessions` command on the store."""
         return self.program("sessions", *arguments, "--store", str(self.path), stdin=stdin)
 
     def program(self, *arguments: str, stdin: Path | None = None) -> Ended:
@@ -46,13 +46,13 @@ class Kept:
         return Ended(status, out, err)
 
     def json(self, *arguments: str) -> object:
-        """Its answer as JSON, which is all that it writes."""
+        """Run a command with `--json` and return its output, which must be only JSON."""
         ended = self.ask(*arguments, "--json")
         assert (ended.status, ended.err) == (0, "")
         return json.loads(ended.out)
 
     def work(self, work: Callable[[Runtime], Awaitable[object]]) -> None:
-        """Do something with a runtime on it."""
+        """Run a function with a runtime on the store."""
 
         async def body() -> None:
             async with open_runtime(store=DISK[self.kind](self.path)) as runtime:
@@ -76,7 +76,7 @@ def talked(
     return kept
 
 
-# Looking.
+# Listing and showing.
 
 
 def test_sessions_are_listed_a_line_each(talked: Kept) -> None:
@@ -104,7 +104,7 @@ def test_sessions_are_listed_a_line_each(talked: Kept) -> None:
     assert (wrong.status, wrong.err) == (2, "error: --where requires key=value; got 'model'\n")
 
 
-def test_a_session_is_shown_whole(talked: Kept) -> None:
+def test_session_is_shown_completely(talked: Kept) -> None:
     ended = talked.ask("show", "s")
     assert (ended.status, ended.err) == (0, "")
     assert "model            m" in ended.out
@@ -133,7 +133,7 @@ def test_last_records_are_printed_per_line(talked: Kept) -> None:
     assert (talked.ask("tail", "nobody")).status == 1
 
 
-# Copying, taking back, deleting, checking.
+# Export, import, delete and check.
 
 
 def test_a_session_is_exported_and_imported(talked: Kept, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_sessions_are_checked(talked: Kept) -> None:
 
 
 @pytest.mark.parametrize("talked", ["JsonlStore"], indirect=True)
-def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
+def test_modified_record_is_detected(talked: Kept) -> None:
     log = talked.path / "sessions" / "s" / "events.jsonl"
     text = log.read_text(encoding="utf-8")
     log.write_text(text.replace('"seq":3', '"seq":4', 1), encoding="utf-8")
@@ -192,17 +192,17 @@ def test_a_record_that_somebody_changed_is_found(talked: Kept) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["list"], "no store was given; pass --store PATH, or set AGENT_ACTORS_STORE"),
         (["list", "--store", "nowhere/at/all"], "there is no store at nowhere/at/all"),
     ],
 )
 def test_missing_store_is_not_created(
-    arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]
+    arguments: list[str], expected: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["sessions", *arguments]) == 2
-    assert capfd.readouterr() == ("", f"error: {told}\n")
+    assert capfd.readouterr() == ("", f"error: {expected}\n")
 
 
 def test_foreign_file_is_reported_in_one_line(

@@ -1,4 +1,4 @@
-"""Sessions in words: whatever was said, a line stays a line."""
+"""Sessions are listed as text; each takes one line, whatever its messages contain."""
 
 from typing import cast
 
@@ -67,12 +67,12 @@ RECORDS: list[tuple[AnyEvent, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("record", "told"), RECORDS, ids=lambda value: str(value)[:20])
-def test_a_record_is_a_line(record: AnyEvent, told: str) -> None:
+@pytest.mark.parametrize(("record", "expected"), RECORDS, ids=lambda value: str(value)[:20])
+def test_a_record_is_a_line(record: AnyEvent, expected: str) -> None:
     line = record_as_text(record)
     assert "\n" not in line
     assert line.split()[3] == record.type
-    assert line.endswith(told)
+    assert line.endswith(expected)
 
 
 def test_a_long_record_is_cut() -> None:
@@ -117,6 +117,6 @@ def test_session_shows_contents_and_open_questions() -> None:
     )
 
 
-def test_faults_are_told_by_session() -> None:
-    told = faults_as_text({"a": ["record 1: x", "record 2: y"], "b": []})
-    assert told == "a: record 1: x\na: record 2: y\n1 of 2 sessions are valid\n"
+def test_faults_are_listed_by_session() -> None:
+    text = faults_as_text({"a": ["record 1: x", "record 2: y"], "b": []})
+    assert text == "a: record 1: x\na: record 2: y\n1 of 2 sessions are valid\n"

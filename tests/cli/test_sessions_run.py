@@ -1,4 +1,4 @@
-"""`agent-actors` as processes that go on with a session of a store, killed in between."""
+"""`agent-actors` processes continue a stored session after one of them was killed."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.runtime.sessions.helpers import DISK, talk
 
 
 def said_to(endpoint: ScriptedEndpoint) -> list[str]:
-    """What the last request told the model."""
+    """Return the contents of the messages in the last request."""
     messages = endpoint.requests[-1].body["messages"]
     assert isinstance(messages, list)
     return [str(one["content"]) for one in messages if isinstance(one, dict)]
@@ -23,7 +23,7 @@ on_disk = pytest.mark.parametrize("kind", DISK)
 
 
 def place(kind: str, tmp_path: Path) -> Path:
-    """Where such a store is to be: a directory has to be there."""
+    """Return a path for the store; create a directory if the store needs one."""
     path = tmp_path / "store"
     if kind == "JsonlStore":
         path.mkdir()
@@ -76,7 +76,7 @@ async def test_a_session_needs_a_store() -> None:
     assert ended.err.startswith("error: --session requires --store PATH")
 
 
-async def test_records_that_come_are_followed(tmp_path: Path) -> None:
+async def test_new_records_are_followed(tmp_path: Path) -> None:
     path = place("SqliteStore", tmp_path)
     store = DISK["SqliteStore"](path)
     with trio.fail_after(PATIENCE):

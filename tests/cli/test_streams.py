@@ -1,4 +1,4 @@
-"""Reading and writing the standard streams without holding up anybody."""
+"""The standard streams are read and written without blocking other tasks."""
 
 import tempfile
 from typing import TextIO
@@ -104,5 +104,5 @@ async def test_last_line_needs_no_newline() -> None:
                 scope.cancel()
         target.write("ee")
         target.close()
-        # What was read of a line before the cancel is kept.
+        # The part of a line that was read before the cancellation is kept.
         assert [await lines.line(), await lines.line(), await lines.line()] == ["three", None, None]

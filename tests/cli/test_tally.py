@@ -1,4 +1,4 @@
-"""Counting, and what counts come to."""
+"""The counters of a demo and the figures computed from them."""
 
 import pytest
 from hypothesis import given
@@ -53,7 +53,7 @@ def test_percentile_is_smallest_sufficient_value(values: list[float], percent: f
     assert not below or len(below) < len(values) * percent / 100 + 1e-9
 
 
-def test_of_nothing_there_is_no_percentile() -> None:
+def test_empty_samples_have_no_percentile() -> None:
     assert percentile([], 50) is None
 
 
@@ -76,5 +76,5 @@ def test_of_nothing_there_is_no_percentile() -> None:
         ),
     ],
 )
-def test_what_must_not_be_is_a_fault(tally: Tally, faults: list[str]) -> None:
+def test_leaks_and_wrong_counts_are_faults(tally: Tally, faults: list[str]) -> None:
     assert faults_of(tally, runs=2) == faults

@@ -1,4 +1,4 @@
-"""The user's own tools, loaded by name."""
+"""The user's own tools are loaded by name."""
 
 import sys
 from pathlib import Path
@@ -43,6 +43,6 @@ def test_tools_functions_and_lists_are_loaded(module: str) -> None:
         ("..:x", "cannot be imported"),
     ],
 )
-def test_what_cannot_be_loaded_is_named(spec: str, message: str) -> None:
+def test_unloadable_tool_is_named(spec: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace(".", r"\.")):
         load_tools([spec])

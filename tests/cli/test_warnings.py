@@ -1,4 +1,4 @@
-"""The warnings of the library on the command line."""
+"""Warnings of the library on the command line."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -40,7 +40,7 @@ from tests.transport.sinks import ByteCollector
 
 
 class Open(Protocol):
-    """Makes an exchange and closes it."""
+    """A function that opens an exchange and closes it at the end of the block."""
 
     def __call__(
         self, connect_timeout: float = 60.0
@@ -93,7 +93,7 @@ def open_exchange(request: pytest.FixtureRequest) -> Open:
 
 
 def counts(exchange: ByteExchange) -> tuple[int, int]:
-    """Exchanges under way, and begun so far."""
+    """Return the number of exchanges in progress, and of those begun so far."""
     statistics = exchange.statistics()
     return statistics.live, statistics.begun
 
@@ -120,9 +120,10 @@ def is_whole(sent: bytes) -> bool:
 async def failure(
     open_exchange: Open, turn: ReplyTurn, *, broken: bool | None = True
 ) -> ProviderError:
-    """What an exchange raises; afterwards it works, and holds no connection that broke.
+    """Return the error of an exchange; then check that the exchange works and dropped the
+    connection.
 
-    With `broken=None` it may keep the connection or not.
+    With `broken=False` the connection must be kept; with `broken=None` either is allowed.
     """
     sink = ByteCollector()
     async with ScriptedEndpoint([turn, "Hello"]) as endpoint, open_exchange() as exchange:
@@ -148,7 +149,7 @@ async def test_response_has_status_headers_and_body(open_exchange: Open) -> None
     assert (sink.status, sink.body, sink.headers["x-kind"]) == (418, b"teapot", "Tea")
 
 
-async def test_the_request_is_sent_as_it_is(open_exchange: Open) -> None:
+async def test_request_is_sent_unchanged(open_exchange: Open) -> None:
     async with ScriptedEndpoint(["Hello"]) as endpoint, open_exchange() as exchange:
         request = to(endpoint, b'{"a": 1}', authorization="Bearer k")
         await exchange.exchange(request, ByteCollector())
@@ -280,7 +281,7 @@ async def test_endless_trailing_data_is_cut_off(open_exchange: Open) -> None:
         await endpoint.wait_closed()
 
 
-async def test_disconnect_after_end_is_no_failure(open_exchange: Open) -> None:
+async def test_disconnect_after_end_is_ignored(open_exchange: Open) -> None:
     turn = reply("Hello", disconnect(reset=True))
     async with ScriptedEndpoint([turn]) as endpoint, open_exchange() as exchange:
         sink = ByteCollector(bool)
@@ -344,7 +345,7 @@ async def test_non_http_response_is_protocol_error(open_exchange: Open) -> None:
 
 
 async def test_slow_connection_is_a_deadline_error(open_exchange: Open) -> None:
-    # A TLS handshake that nobody answers: the connect deadline covers it.
+    # The server does not respond to the TLS handshake, which the connect deadline covers.
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     async with listener, open_exchange(0.02) as exchange:

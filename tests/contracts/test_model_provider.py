@@ -141,7 +141,7 @@ async def test_provider_has_a_name(open_provider: Open) -> None:
         assert provider.name
 
 
-async def test_complete_returns_the_whole_answer(open_provider: Open) -> None:
+async def test_complete_returns_the_full_response(open_provider: Open) -> None:
     async with open_provider() as provider:
         answer = await provider.complete(REQUEST)
     assert (answer.blocks, answer.finish_reason) == (BLOCKS, "tool_calls")
@@ -170,7 +170,7 @@ async def test_calls_of_one_provider_do_not_mix(open_provider: Open) -> None:
         assert [delta for delta in sink.deltas if isinstance(delta, TextDelta)] == first
 
 
-async def test_it_waits_while_the_sink_is_full(open_provider: Open) -> None:
+async def test_provider_waits_while_sink_is_full(open_provider: Open) -> None:
     sink = CollectingSink()
     async with open_provider() as provider:
         async with trio.open_nursery() as nursery:
@@ -194,7 +194,7 @@ async def test_full_sink_can_be_cancelled(open_provider: Open) -> None:
         assert (await provider.complete(REQUEST)).blocks == BLOCKS
 
 
-async def test_what_the_sink_raises_comes_out_bare(open_provider: Open) -> None:
+async def test_sink_error_is_raised_unwrapped(open_provider: Open) -> None:
     class Refused(Exception):
         pass
 

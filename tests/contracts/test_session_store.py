@@ -1,4 +1,4 @@
-"""What every `SessionStore` keeps; a new store adds itself to STORES."""
+"""The contract of `SessionStore`; a new store adds itself to STORES."""
 
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -106,14 +106,14 @@ async def test_appends_of_batch_are_independent(store: SessionStore) -> None:
     assert tuple(await store.load("u")) == notes(1, "u", session="u")
 
 
-async def test_what_was_given_out_does_not_change(store: SessionStore) -> None:
+async def test_returned_records_do_not_change(store: SessionStore) -> None:
     await store.append([append(0, "a")])
     before = await store.load("s")
     await store.append([append(1, "b")])
     assert len(before) == 1
 
 
-async def test_an_append_of_nothing_is_refused(store: SessionStore) -> None:
+async def test_empty_append_is_refused(store: SessionStore) -> None:
     [outcome] = await store.append([LogAppend("s", 0, 1, (), {"n": 1})])
     assert isinstance(outcome, SessionStoreError)
     assert await store.info("s") is None
@@ -250,7 +250,7 @@ async def test_sessions_are_found_by_their_metadata(
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "expected"),
     [
         ({"limit": 0}, "between 1 and 1000"),
         ({"limit": 1001}, "between 1 and 1000"),
@@ -261,10 +261,10 @@ async def test_sessions_are_found_by_their_metadata(
         ({"where": {"a": [1]}}, "got list for 'a'"),
     ],
 )
-async def test_a_listing_that_cannot_be_is_refused(
-    store: SessionStore, asked: dict[str, object], told: str
+async def test_invalid_listing_is_refused(
+    store: SessionStore, asked: dict[str, object], expected: str
 ) -> None:
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=expected):
         await store.list_sessions(**asked)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
 
 
@@ -274,7 +274,7 @@ async def test_a_listing_shows_what_info_shows(store: SessionStore) -> None:
     assert page.sessions == (await store.info("s"),)
 
 
-# What a version that is not this one wrote.
+# Records that another version wrote.
 
 FUTURE = (
     b'{"type":"notification","version":9,"id":"s1","ts":1.0,"session_id":"s","run_id":"r",'
@@ -282,7 +282,7 @@ FUTURE = (
 )
 
 
-async def test_lines_are_kept_as_they_stand(store: SessionStore) -> None:
+async def test_lines_are_kept_verbatim(store: SessionStore) -> None:
     event = notes(1, "a")
     assert await store.append([LogAppend("s", 0, 1, event, lines=(FUTURE,))]) == [None]
     assert await store.append([append(1, "b")]) == [None]
@@ -294,7 +294,7 @@ async def test_lines_are_kept_as_they_stand(store: SessionStore) -> None:
     assert list(await store.export("unknown")) == []
 
 
-# Deleting.
+# Deletion.
 
 
 @pytest.mark.feature("WICK-033")

@@ -27,7 +27,7 @@ def import_graph(sources: Mapping[str, str]) -> dict[str, frozenset[str]]:
 def _imported(module: str, tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
     names = set(known)
     for imported in imports(tree):
-        if imported.package != PACKAGE:
+        if imported.root != PACKAGE:
             continue
         submodule = f"{imported.module}.{imported.name}"
         target = submodule if submodule in names else imported.module

@@ -1,8 +1,8 @@
-"""Which rows of features.tsv the tests show.
+"""The rows of features.tsv that tests cover.
 
-A test names the rows that it shows with `@pytest.mark.feature("OAS-021")`; several ids are
-allowed, and a class or a module's `pytestmark` stands for all tests in it. Marks are read from the
-source, so that a test that is not run here still counts, and a skipped one does not.
+A test names its rows with `@pytest.mark.feature("OAS-021")`. A mark may hold several ids. A mark on
+a class, or in a module's `pytestmark`, applies to all tests in the class or module. Marks are read
+from the source. A marked test therefore counts even if it is not run here, unless it is skipped.
 """
 
 import ast
@@ -14,13 +14,13 @@ from typing import Final
 import attrs
 
 COLUMNS: Final = ["id", "design", "capability", "group", "weight"]
-# A test that never runs, or is known to fail, shows nothing.
+# A test that never runs, or that is known to fail, covers no row.
 _NOT_SHOWN: Final = frozenset({"skip", "xfail"})
 
 
 @attrs.frozen
 class Row:
-    """One capability, and the groups of work that it belongs to."""
+    """A capability, and the groups of work that it belongs to."""
 
     id: str
     capability: str
@@ -29,14 +29,14 @@ class Row:
 
 @attrs.frozen
 class Marks:
-    """The ids that a test file names, and what is wrong with how it names them."""
+    """The ids that a test file names, and the errors in its marks."""
 
     ids: frozenset[str]
     problems: tuple[str, ...]
 
 
 def parse_rows(text: str) -> list[Row]:
-    """The rows of the table; raises ValueError for a table of another form or an id used twice."""
+    """Return the rows of the table; raise ValueError if it is malformed or repeats an id."""
     header, *lines = csv.reader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     if header != COLUMNS:
         raise ValueError(f"columns {COLUMNS} expected, got {header}")
@@ -47,7 +47,7 @@ def parse_rows(text: str) -> list[Row]:
             raise ValueError(f"line {number}: {len(COLUMNS)} fields expected, got {len(line)}")
         identifier, _, capability, groups, _ = line
         if identifier in seen:
-            raise ValueError(f"line {number}: {identifier} stands there twice")
+            raise ValueError(f"line {number}: {identifier} is listed twice")
         seen.add(identifier)
         rows.append(Row(identifier, capability, frozenset(groups.split(","))))
     return rows
@@ -60,20 +60,22 @@ def marks(path: str, source: str) -> Marks:
     tree = ast.parse(source)
     for where, call in _feature_calls(tree):
         if where is None:
-            problems.append(f"{path}:{call.lineno}: a feature mark on what is no test")
+            problems.append(f"{path}:{call.lineno}: a feature mark on something that is not a test")
         elif not call.args or call.keywords:
-            problems.append(f"{path}:{call.lineno}: a feature mark takes ids, and at least one")
+            problems.append(
+                f"{path}:{call.lineno}: a feature mark takes at least one id and no keywords"
+            )
         for argument in call.args:
             match argument:
                 case ast.Constant(value=str(identifier)):
                     ids.add(identifier)
                 case _:
-                    problems.append(f"{path}:{call.lineno}: ids are written out as strings")
+                    problems.append(f"{path}:{call.lineno}: write each id as a string literal")
     return Marks(frozenset(ids), tuple(problems))
 
 
 def _feature_calls(tree: ast.Module) -> Iterator[tuple[str | None, ast.Call]]:
-    """Each `mark.feature(…)`, with the name of what it marks, or None where that is no test."""
+    """Yield each `mark.feature(…)` with the marked test's name, or None if it marks no test."""
     for statement in tree.body:
         yield from _of_statement(statement)
 
@@ -101,7 +103,7 @@ def _calls(node: ast.AST, where: str | None) -> Iterator[tuple[str | None, ast.C
 
 
 def _is_mark(node: ast.expr, names: Iterable[str]) -> bool:
-    """Whether this is `pytest.mark.<name>`, called or bare, or the same from `mark`."""
+    """Return whether this is `pytest.mark.<name>` or `mark.<name>`, called or not."""
     match node:
         case ast.Call(func=function):
             return _is_mark(function, names)
@@ -114,13 +116,13 @@ def _is_mark(node: ast.expr, names: Iterable[str]) -> bool:
 def shortfalls(
     rows: Iterable[Row], tests: Mapping[str, Marks], finished: frozenset[str]
 ) -> list[str]:
-    """What is missing: a test for a row of a finished group, or a row for an id in a test."""
+    """Return the rows of finished groups without a test, and the ids in tests without a row."""
     table = {row.id: row for row in rows}
     shown = {identifier for found in tests.values() for identifier in found.ids}
     return [
         *(problem for found in tests.values() for problem in found.problems),
         *(
-            f"{path}: {identifier} is no row of features.tsv"
+            f"{path}: {identifier} is not a row of features.tsv"
             for path, found in tests.items()
             for identifier in sorted(found.ids - table.keys())
         ),

@@ -1,7 +1,7 @@
 """Checks of language: banned words, sentences without a subject, and long test names.
 
-The rules are data in `language.toml`. Banned words are looked for in docstrings, in texts of the
-code that a person reads (error messages, command output), and in the pages of the documentation.
+The rules are data in `language.toml`. The checks look for banned words in docstrings, in strings
+that a person reads (error messages, command output), and in the pages of the documentation.
 """
 
 import ast
@@ -17,7 +17,7 @@ from scripts.prose import docstrings
 from tests.conventions.tree import ROOT
 
 RULES: Final = ROOT / "tests/conventions/language.toml"
-# A text of fewer words is a name, a pattern or a key rather than a sentence.
+# A text with fewer words is a name, a pattern or a key rather than a sentence.
 SENTENCE_WORDS: Final = 4
 
 _CODE_BLOCK: Final = re.compile(r"^( *)(```|~~~).*?^\1\2", re.MULTILINE | re.DOTALL)
@@ -27,7 +27,7 @@ _SENTENCES: Final = re.compile(r"(?<=[.!?:])\s+|\n\s*\n")
 
 @attrs.frozen
 class Rules:
-    """The rules of `language.toml`."""
+    """The rules in `language.toml`."""
 
     banned: tuple[tuple[re.Pattern[str], str], ...]
     headless: re.Pattern[str]
@@ -51,7 +51,7 @@ def rules() -> Rules:
 
 
 def of_python(path: str, source: str) -> Iterator[str]:
-    """The problems of a module's docstrings and texts, as `path:line: reason`."""
+    """Yield the problems in a module's docstrings and strings, as `path:line: reason`."""
     documented = dict(docstrings(source))
     for line, text in documented.items():
         if rules().docstring.match(text.lstrip()):
@@ -63,14 +63,14 @@ def of_python(path: str, source: str) -> Iterator[str]:
 
 
 def of_page(path: str, markdown: str) -> Iterator[str]:
-    """The problems of a page's prose, code left out, as `path:line: reason`."""
+    """Yield the problems in a page's prose (code is ignored), as `path:line: reason`."""
     plain = _CODE_BLOCK.sub(lambda match: "\n" * match[0].count("\n"), markdown)
     for number, paragraph in _paragraphs(plain):
         yield from _of_text(path, number, paragraph)
 
 
 def long_names(path: str, source: str) -> Iterator[str]:
-    """The names of tests that are too long, as `path:line: reason`."""
+    """Yield the names of tests that are too long, as `path:line: reason`."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[:5] == "test_":
             words = node.name.removeprefix("test_").split("_")
@@ -113,5 +113,5 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
         if line.strip():
             if not lines:
                 first = number
-            # A heading may be a question without its mark, or a clause.
+            # A heading may be a clause, or a question without a question mark.
             lines.append("" if line.startswith("#") else line)

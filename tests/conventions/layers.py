@@ -1,8 +1,9 @@
-"""The layers of the library, read from its imports alone.
+"""The layers of the library, checked by reading its imports.
 
-`LAYERS` is the table of the design, top first. Imports run downward only: a room sees the rooms of
-lower layers, and those of its own layer unless the layer is blind. An import under `TYPE_CHECKING`
-is an import too: it couples just as much. The rules for outside packages are below the table.
+`LAYERS` lists the layers of the design, top first. Imports go downward only: a package may import
+packages of lower layers, and packages of its own layer unless that layer is blind. An import under
+`TYPE_CHECKING` also counts, because it couples two packages just as much. The rules for outside
+packages are below the table.
 """
 
 import ast
@@ -14,14 +15,14 @@ from typing import Final
 import attrs
 
 PACKAGE: Final = "agent_actors"
-FACE: Final = "__init__"
+ROOT_MODULE: Final = "__init__"
 
 
 @attrs.frozen
 class Layer:
-    """Rooms of one rank. In a blind layer none of them sees another."""
+    """Packages of the same rank. Packages of a blind layer must not import each other."""
 
-    rooms: tuple[str, ...]
+    packages: tuple[str, ...]
     blind: bool = False
 
 
@@ -30,8 +31,8 @@ LAYERS: Final = (
     Layer(("server",)),
     Layer(("asyncio", "testing"), blind=True),
     Layer(
-        (FACE, "events", "model", "media", "audit", "logs")
-    ),  # public modules that re-export what is below
+        (ROOT_MODULE, "events", "model", "media", "audit", "logs")
+    ),  # public modules that re-export names from below
     Layer(("client",)),
     Layer(("runtime",)),
     Layer(("subagents",)),
@@ -56,20 +57,20 @@ LAYERS: Final = (
     Layer(("errors", "version")),
 )
 RANKS: Final[Mapping[str, int]] = MappingProxyType(
-    {room: -depth for depth, layer in enumerate(LAYERS) for room in layer.rooms}
+    {package: -depth for depth, layer in enumerate(LAYERS) for package in layer.packages}
 )
-BLIND: Final = frozenset(room for layer in LAYERS if layer.blind for room in layer.rooms)
+BLIND: Final = frozenset(package for layer in LAYERS if layer.blind for package in layer.packages)
 
-# Only the wiring of the runtime names implementations; the packages around it see ports.
+# Only the wiring of the runtime may import implementations; the packages around it use ports.
 ADAPTERS: Final = frozenset({"providers", "stores", "toolbox", "mcp", "telemetry", "cluster"})
 SEES_PORTS_ONLY: Final = frozenset({"run", "subagents", "runtime", "client"})
-# trio is imported in `abc`, for types, and from `kernel` upward.
+# `abc` imports trio for types; otherwise only packages from `kernel` upward import it.
 MAY_IMPORT_TRIO: Final = frozenset({"abc"})
 WIRING: Final = "agent_actors/runtime/wiring.py"
 
 SANS_IO: Final = "protocol"
 SANS_IO_NEVER: Final = frozenset({"trio", "httpx", "os", "time", "random"})
-# Packages of the extras: importing the library without them must work, so one room holds each.
+# The library must import without the packages of the extras, so only one package imports each.
 EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "cyclopts": "cli",
@@ -88,7 +89,7 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
 
 @attrs.frozen
 class Import:
-    """One imported name: `name` is set in the form `from module import name`."""
+    """An imported name. `name` is set only for the form `from module import name`."""
 
     module: str
     name: str | None
@@ -96,29 +97,29 @@ class Import:
     typing_only: bool
 
     @property
-    def package(self) -> str:
-        """The outermost package."""
+    def root(self) -> str:
+        """The top-level package of the module."""
         return self.module.partition(".")[0]
 
     @property
-    def room(self) -> str | None:
-        """The room of this library that is imported, or None for an outside package."""
-        if self.package != PACKAGE:
+    def package(self) -> str | None:
+        """The package of this library that is imported, or None for an outside package."""
+        if self.root != PACKAGE:
             return None
         inside = self.module.partition(".")[2]
         if inside:
             return inside.partition(".")[0]
-        return self.name if self.name in RANKS else FACE
+        return self.name if self.name in RANKS else ROOT_MODULE
 
 
-def room_of(path: str) -> str:
-    """The room of a file such as `agent_actors/domain/ids.py`."""
+def package_of(path: str) -> str:
+    """Return the package of a file such as `agent_actors/domain/ids.py`."""
     inside = PurePosixPath(path).relative_to(PACKAGE)
     return inside.parts[0].removesuffix(".py")
 
 
 def imports(tree: ast.AST) -> Iterator[Import]:
-    """Every import in a module, those inside functions and of `import_module("…")` too."""
+    """Yield each import in a module, including those in functions and by `import_module("…")`."""
     yield from _imports(tree, typing_only=False)
 
 
@@ -156,52 +157,52 @@ def _is_type_checking(test: ast.expr) -> bool:
 
 
 def violations(path: str, source: str) -> list[str]:
-    """What a file of the library imports and must not, as `path:line: reason`."""
+    """Return the imports that a file of the library must not contain, as `path:line: reason`."""
     tree = ast.parse(source)
-    room = room_of(path)
-    if room not in RANKS:
-        return [f"{path}:1: {room!r} is no room of the design; LAYERS gives each its rank"]
+    package = package_of(path)
+    if package not in RANKS:
+        return [f"{path}:1: {package!r} is in no layer; add the package to LAYERS"]
     found = [
         (imported.line, reason)
         for imported in imports(tree)
-        for reason in (*_inside(path, room, imported), *_outside(path, room, imported))
+        for reason in (*_inside(path, package, imported), *_outside(path, package, imported))
     ]
-    if room not in {"codec", "schema"}:
-        found.extend((line, "`Any` belongs to codec/ and schema/") for line in _anys(tree))
+    if package not in {"codec", "schema"}:
+        found.extend((line, "only codec/ and schema/ use `Any`") for line in _anys(tree))
     return [f"{path}:{line}: {reason}" for line, reason in sorted(set(found))]
 
 
-def _inside(path: str, room: str, imported: Import) -> Iterator[str]:
+def _inside(path: str, package: str, imported: Import) -> Iterator[str]:
     if imported.module.startswith("."):
-        yield "relative import: the room must show"
-    other = imported.room
-    if other is None or other == room:
+        yield "relative import: name the package"
+    other = imported.package
+    if other is None or other == package:
         return
     if other not in RANKS:
-        yield f"{other!r} is no room of the design"
-    elif RANKS[other] > RANKS[room]:
-        yield f"{room} is below {other} and may not know it"
-    elif RANKS[other] == RANKS[room] and room in BLIND:
-        yield f"{room} and {other} do not import each other"
-    elif room in SEES_PORTS_ONLY and other in ADAPTERS and path != WIRING:
-        yield f"only {WIRING} names concrete adapters, such as {other}"
+        yield f"{other!r} is in no layer"
+    elif RANKS[other] > RANKS[package]:
+        yield f"{package} is below {other} and must not import it"
+    elif RANKS[other] == RANKS[package] and package in BLIND:
+        yield f"{package} and {other} must not import each other"
+    elif package in SEES_PORTS_ONLY and other in ADAPTERS and path != WIRING:
+        yield f"only {WIRING} may import concrete adapters, such as {other}"
 
 
-def _outside(path: str, room: str, imported: Import) -> Iterator[str]:
-    package = imported.package
-    if room == SANS_IO and package in SANS_IO_NEVER:
-        yield f"{SANS_IO}/ does no I/O and reads no clock: no {package}"
-    elif package == "trio" and RANKS[room] < RANKS["kernel"] and room not in MAY_IMPORT_TRIO:
-        yield f"{room} is below kernel: no trio"
-    if package == "httpx" and room != "transport" and not imported.typing_only:
-        yield "httpx belongs to transport/ (elsewhere to `if TYPE_CHECKING:` alone)"
-    if package == "hypothesis" and not _is_strategies(path):
-        yield "hypothesis belongs to testing/strategies alone"
-    if package in {"asyncio", "anyio"} and room not in {"asyncio", "mcp", "server"}:
-        yield f"this is a trio library: no {package}"
-    home = EXTRAS.get(package)
-    if home is not None and room != home:
-        yield f"{package} is an extra: only {home}/ imports it"
+def _outside(path: str, package: str, imported: Import) -> Iterator[str]:
+    root = imported.root
+    if package == SANS_IO and root in SANS_IO_NEVER:
+        yield f"{SANS_IO}/ does no I/O and reads no clock; it must not import {root}"
+    elif root == "trio" and RANKS[package] < RANKS["kernel"] and package not in MAY_IMPORT_TRIO:
+        yield f"{package} is below kernel and must not import trio"
+    if root == "httpx" and package != "transport" and not imported.typing_only:
+        yield "only transport/ imports httpx (other packages only under `if TYPE_CHECKING:`)"
+    if root == "hypothesis" and not _is_strategies(path):
+        yield "only testing/strategies imports hypothesis"
+    if root in {"asyncio", "anyio"} and package not in {"asyncio", "mcp", "server"}:
+        yield f"this library uses trio and must not import {root}"
+    owner = EXTRAS.get(root)
+    if owner is not None and package != owner:
+        yield f"{root} belongs to an extra; only {owner}/ imports it"
 
 
 def _is_strategies(path: str) -> bool:

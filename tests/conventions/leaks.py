@@ -1,7 +1,8 @@
-"""What this process holds that a test must give back: sockets, threads and child processes.
+"""The resources of this process that a test must release: sockets, threads and child processes.
 
-A snapshot is taken before a test and compared after it. Sockets are told apart by inode, so that
-one closed and one leaked do not cancel out. It reads `/proc`; elsewhere it sees threads only.
+A snapshot is taken before each test and compared with one taken after it. Sockets are identified by
+inode, so that a closed socket does not hide a leaked one. Sockets and child processes are read from
+`/proc`; on systems without it, only threads are checked.
 """
 
 import re
@@ -14,9 +15,9 @@ import attrs
 
 _FDS: Final = Path("/proc/self/fd")
 _TASKS: Final = Path("/proc/self/task")
-# trio keeps idle worker threads for its next call; while one runs a job it bears the job's name.
+# trio keeps idle worker threads for later calls. While a worker runs a job, it has the job's name.
 _IDLE_TRIO_WORKER: Final = re.compile(r"Trio thread \d+")
-# Seconds that what was told to end may take to be gone; only a test that fails waits so long.
+# Seconds that a resource may take to disappear. Only a failing test waits so long.
 _GRACE: Final = 2.0
 _POLL: Final = 0.005
 
@@ -26,7 +27,7 @@ def _sockets() -> frozenset[str]:
     for fd in _FDS.iterdir() if _FDS.is_dir() else ():
         try:
             target = str(fd.readlink())
-        except OSError:  # closed since it was listed, as the descriptor of the listing itself is
+        except OSError:  # closed since the listing, like the descriptor of the listing
             continue
         if target.startswith("socket:"):
             found.add(target)
@@ -38,7 +39,7 @@ def _children() -> frozenset[str]:
     for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
         try:
             pids = (task / "children").read_text()
-        except OSError:  # the thread has ended since, or the kernel does not tell
+        except OSError:  # the thread has ended, or the kernel does not list children
             continue
         found.update(pids.split())
     return frozenset(found)
@@ -52,7 +53,7 @@ def _threads() -> frozenset[threading.Thread]:
 
 @attrs.frozen
 class Snapshot:
-    """The sockets, threads and children of this process at one moment."""
+    """The sockets, threads and child processes of this process at one moment."""
 
     sockets: frozenset[str]
     threads: frozenset[threading.Thread]
@@ -60,11 +61,11 @@ class Snapshot:
 
     @classmethod
     def take(cls) -> "Snapshot":
-        """Look now."""
+        """Return a snapshot of the present state."""
         return cls(sockets=_sockets(), threads=_threads(), children=_children())
 
     def left_behind(self, *, grace: float = _GRACE) -> list[str]:
-        """Tell what is there now and was not then, once it had `grace` seconds to go."""
+        """Return what has appeared since the snapshot and still exists after `grace` seconds."""
         deadline = time.monotonic() + grace
         while (left := self._difference()) and time.monotonic() < deadline:
             time.sleep(_POLL)

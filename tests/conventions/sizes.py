@@ -1,7 +1,7 @@
-"""How long functions may be, and how many modules a folder may hold.
+"""Limits on the length of functions and on the number of modules in a folder.
 
-A function counts from its `def` to its last line, without its docstring. A longer function needs a
-comment with the reason on its `def` line: `# size: <reason>`. Files have no limit.
+A function's length is counted from its `def` to its last line, without the docstring. A longer
+function needs a comment with the reason on its `def` line: `# size: <reason>`. Files have no limit.
 """
 
 import ast
@@ -19,7 +19,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def function_lines(node: _Function) -> int:
-    """The lines of a function without its docstring."""
+    """Return the number of lines of a function without its docstring."""
     lines = _last_line(node) - node.lineno + 1
     match node.body[0]:
         case ast.Expr(value=ast.Constant(value=str())) as docstring:
@@ -49,7 +49,7 @@ def _oversized(source: str) -> Iterator[tuple[int, str]]:
 
 
 def crowded(paths: Iterable[str]) -> list[str]:
-    """Return the folders that hold too many modules, as `folder: reason`; `__init__` is free."""
+    """Return the folders with too many modules, as `folder: reason`; `__init__` does not count."""
     modules = [PurePosixPath(path) for path in paths]
     counts = Counter(str(path.parent) for path in modules if path.name != "__init__.py")
     return [

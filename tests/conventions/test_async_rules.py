@@ -1,4 +1,4 @@
-"""flake8-async runs with every rule on but those that give a reason."""
+"""flake8-async runs with every rule except those that are turned off with a reason."""
 
 import textwrap
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Commit subjects keep the rules in `commits.toml`."""
+"""Commit subjects follow the rules in `commits.toml`."""
 
 import pytest
 

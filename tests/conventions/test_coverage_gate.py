@@ -1,4 +1,4 @@
-"""The coverage gate lets nothing through, and tells what is missing."""
+"""The coverage gate fails for uncovered code and reports which lines and branches are missing."""
 
 import json
 from pathlib import Path

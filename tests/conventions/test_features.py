@@ -1,4 +1,4 @@
-"""Every row of a finished group of features.tsv is shown by a test."""
+"""Every row of a finished group of features.tsv is covered by a test."""
 
 import textwrap
 from pathlib import PurePosixPath
@@ -36,7 +36,7 @@ def test_every_finished_row_has_a_test() -> None:
     assert not missing, "\n".join(missing)
 
 
-def test_table_knows_only_designed_groups() -> None:
+def test_table_has_only_known_groups() -> None:
     rows = parse_rows(read("tests/features.tsv"))
     assert {group for row in rows for group in row.groups} == GROUPS
     assert FINISHED_GROUPS <= GROUPS
@@ -45,7 +45,7 @@ def test_table_knows_only_designed_groups() -> None:
 HEADER: Final = "id\tdesign\tcapability\tgroup\tweight\n"
 
 
-def test_a_row_may_belong_to_several_groups() -> None:
+def test_row_may_belong_to_several_groups() -> None:
     assert parse_rows(HEADER + 'A-1\tone\ta "quoted" thing\ta,b\tmust\n') == [
         Row("A-1", 'a "quoted" thing', frozenset({"a", "b"}))
     ]
@@ -56,10 +56,10 @@ def test_a_row_may_belong_to_several_groups() -> None:
     [
         ("id\tgroup\n", "columns"),
         (HEADER + "A-1\tone\n", "line 2: 5 fields expected, got 2"),
-        (HEADER + "A-1\to\tc\tg\tw\n" * 2, "line 3: A-1 stands there twice"),
+        (HEADER + "A-1\to\tc\tg\tw\n" * 2, "line 3: A-1 is listed twice"),
     ],
 )
-def test_a_table_of_another_form_is_refused(text: str, message: str) -> None:
+def test_malformed_table_is_rejected(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_rows(text)
 
@@ -85,12 +85,12 @@ def of(source: str) -> Marks:
         """,
     ],
 )
-def test_marks_are_read_wherever_pytest_takes_them(source: str) -> None:
+def test_marks_are_read_in_all_places(source: str) -> None:
     assert of(source) == Marks(frozenset({"A-1", "A-2"}), ())
 
 
 @pytest.mark.parametrize("mark", ["skip", "skip(reason='later')", "xfail(strict=True)"])
-def test_a_test_that_never_passes_shows_nothing(mark: str) -> None:
+def test_skipped_test_shows_nothing(mark: str) -> None:
     source = f"@pytest.mark.{mark}\n@pytest.mark.feature('A-1')\ndef test_x(): ..."
     assert of(source).ids == frozenset()
 
@@ -98,11 +98,11 @@ def test_a_test_that_never_passes_shows_nothing(mark: str) -> None:
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
-        ("@pytest.mark.feature('A-1')\ndef helper(): ...", "on what is no test"),
-        ("wanted = pytest.mark.feature('A-1')", "on what is no test"),
-        ("@pytest.mark.feature()\ndef test_x(): ...", "takes ids, and at least one"),
-        ("@pytest.mark.feature('A', id='B')\ndef test_x(): ...", "takes ids"),
-        ("@pytest.mark.feature(*IDS)\ndef test_x(): ...", "written out as strings"),
+        ("@pytest.mark.feature('A-1')\ndef helper(): ...", "not a test"),
+        ("wanted = pytest.mark.feature('A-1')", "not a test"),
+        ("@pytest.mark.feature()\ndef test_x(): ...", "takes at least one id"),
+        ("@pytest.mark.feature('A', id='B')\ndef test_x(): ...", "no keywords"),
+        ("@pytest.mark.feature(*IDS)\ndef test_x(): ...", "string literal"),
     ],
 )
 def test_untrustworthy_mark_is_a_problem(source: str, problem: str) -> None:
@@ -132,5 +132,5 @@ def test_unknown_id_in_test_is_named() -> None:
     tests = {"t.py": Marks(frozenset({"A-9"}), ("t.py:1: a problem",))}
     assert shortfalls(ROWS, tests, frozenset()) == [
         "t.py:1: a problem",
-        "t.py: A-9 is no row of features.tsv",
+        "t.py: A-9 is not a row of features.tsv",
     ]

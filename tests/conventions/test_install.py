@@ -1,4 +1,4 @@
-"""The package is installed as a user has it: found from anywhere, typed, and lean to import."""
+"""The installed package can be imported from any folder, is typed, and imports no extras."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 import agent_actors
 
-# What an extra brings, the core must not need.
+# Packages of the extras, which the core must not need.
 EXTRAS = ("cyclopts", "rich", "hypothesis", "prompt_toolkit", "mcp", "opentelemetry", "tiktoken")
 
 
@@ -34,7 +34,7 @@ def test_package_imports_from_any_folder(tmp_path: Path) -> None:
 
 
 def test_importing_the_package_imports_no_extra(tmp_path: Path) -> None:
-    # httpx brings its own command line in where that is installed, and rich with it.
+    # If httpx's command line is installed, httpx imports it, and rich with it.
     code = (
         "import sys, httpx; before = set(sys.modules); import agent_actors; "
         f"print([n for n in {EXTRAS!r} if n in sys.modules and n not in before])"
@@ -48,7 +48,7 @@ def test_every_public_name_is_documented() -> None:
         assert name == "__version__" or value.__doc__, name
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_package_is_marked_as_typed() -> None:
     assert Path(agent_actors.__file__).with_name("py.typed").is_file()
 
 
@@ -63,7 +63,7 @@ def test_code_imports_every_package_of_an_extra() -> None:
         if extra not in ("bench", "dev", "docs", "mutation")
         for package in packages
     }
-    # The documentation has an example of a web service, which needs an extra of its own.
+    # The documentation has an example of a web service, which needs its own extra.
     files = [*root.glob("agent_actors/**/*.py"), *root.glob("tests/docs/*.py")]
     files += root.glob("docs/examples/*.py")
     code = "\n".join(file.read_text() for file in files)

@@ -1,4 +1,4 @@
-"""The package uses no interface that an interpreter since 3.11 deprecates or removes."""
+"""The package uses no interface that Python deprecates or removes after 3.11."""
 
 import ast
 import re
@@ -11,8 +11,8 @@ import pytest
 
 from tests.conventions.tree import ROOT, python_files
 
-# Interfaces that are deprecated since 3.12, or removed from a later version on, and what replaces
-# each one. Not every machine has the interpreter that would refuse them.
+# Interfaces that are deprecated since Python 3.12 or removed in a later version, and their
+# replacements. Not every machine has an interpreter without these interfaces.
 DEPRECATED: Final = {
     "asyncio.AbstractEventLoopPolicy": "asyncio.run(..., loop_factory=...)",
     "asyncio.DefaultEventLoopPolicy": "asyncio.run(..., loop_factory=...)",
@@ -88,7 +88,7 @@ def test_deprecated_interface_is_found(source: str, fault: str) -> None:
     ("module", "status"), [("agent_actors.stores.x", 1), ("agent_actors", 1), ("other.x", 0)]
 )
 def test_package_warning_ends_child_process(module: str, status: int) -> None:
-    """Only the warnings of the package are errors in a program that a test starts."""
+    """In a program started by a test, only warnings from the package are errors."""
     code = (
         "import warnings\n"
         f"warnings.warn_explicit('gone soon', DeprecationWarning, 'x.py', 1, {module!r})"

@@ -1,4 +1,4 @@
-"""The guard of tests/conftest.py sees each kind of thing that a test may leave."""
+"""The guard in tests/conftest.py detects each kind of resource that a test may leave behind."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""The selection and the figures of `make mutation`."""
+"""`make mutation` selects mutants reproducibly and counts their results correctly."""
 
 import pytest
 

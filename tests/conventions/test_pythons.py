@@ -1,4 +1,4 @@
-"""The script that runs the suite on every interpreter finds each of them once."""
+"""The script that runs the suite on every interpreter finds each interpreter once."""
 
 import stat
 import sys
@@ -16,7 +16,7 @@ def interpreter(*release: int, program: str = "python") -> Interpreter:
 
 
 def program(path: Path, answer: str) -> Path:
-    """A program that answers as an interpreter does."""
+    """Create a program that prints what an interpreter would."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho '{answer}'\n", encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -25,7 +25,7 @@ def program(path: Path, answer: str) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with 3.11 and 3.12 under pyenv, 3.12 on PATH, and 3.13 named in PYTHONS."""
+    """Simulate a machine with 3.11 and 3.12 in pyenv, 3.12 on PATH, and 3.13 named in PYTHONS."""
     pyenv = tmp_path / "pyenv/versions"
     program(pyenv / "3.11.7/bin/python", "3 11 7 cpython final /one")
     program(pyenv / "3.12.1/bin/python", "3 12 1 cpython final /two")
@@ -80,7 +80,7 @@ def test_option_selects_interpreters(only: str | None, minors: list[str]) -> Non
         "",
     ],
 )
-def test_unusable_program_is_no_interpreter(tmp_path: Path, answer: str) -> None:
+def test_unusable_program_is_ignored(tmp_path: Path, answer: str) -> None:
     assert ask(program(tmp_path / "python", answer)) is None
     assert ask(tmp_path / "absent") is None
 
@@ -108,7 +108,7 @@ def test_path_pyenv_and_variable_are_searched(capsys: pytest.CaptureFixture[str]
 def test_failing_interpreter_fails_the_target(
     machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The tests run on every interpreter, also after one on which they failed."""
+    """The tests run on every interpreter, even after they failed on one."""
     monkeypatch.setattr(pythons, "ROOT", machine)
     monkeypatch.setattr(pythons, "supported_versions", lambda: ["3.11", "3.12"])
     (machine / "pyproject.toml").touch()

@@ -1,4 +1,4 @@
-"""Every quirk of the list of endpoints' oddities has a test that is named after it."""
+"""Every quirk in the list of quirks has a test named after it."""
 
 import re
 from typing import Final
@@ -7,8 +7,8 @@ from tests.conventions.tree import files, read
 
 QUIRKS: Final = range(1, 51)
 NAMED: Final = re.compile(r"^(?:async )?def test_quirk_(\d\d)_\w", re.MULTILINE)
-# Anthropic's protocol has oddities of its own, which have names and no numbers.
-ROOMS: Final = ("tests/providers/openai_chat/", "tests/protocol/")
+# The quirks of Anthropic's protocol have names rather than numbers.
+FOLDERS: Final = ("tests/providers/openai_chat/", "tests/protocol/")
 
 
 def named(text: str) -> set[int]:
@@ -18,7 +18,7 @@ def named(text: str) -> set[int]:
 def test_every_quirk_has_a_numbered_test() -> None:
     found: set[int] = set()
     for name in files():
-        if name.endswith(".py") and name.startswith(ROOMS):
+        if name.endswith(".py") and name.startswith(FOLDERS):
             found |= named(read(name))
     assert sorted(found) == list(QUIRKS)
 

@@ -1,4 +1,4 @@
-"""Nothing is put off, and nothing names the machine that it was written on."""
+"""No file contains a to-do comment or a path of a developer's machine."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 from tests.conventions.tree import files, read
 
-# Put together here, so that this file passes its own check.
+# The words are assembled here so that this file passes its own check.
 PUT_OFF: Final = re.compile(r"\b(?:" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
 MACHINE_PATH: Final = re.compile(
     r"(?<![\w.])/(?:"
@@ -28,7 +28,7 @@ def texts() -> Iterator[tuple[str, str]]:
     for name in files():
         try:
             yield name, read(name)
-        except UnicodeDecodeError:  # an image or the like
+        except UnicodeDecodeError:  # a binary file, for example an image
             continue
 
 

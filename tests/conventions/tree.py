@@ -1,4 +1,4 @@
-"""The files of the project, as the checks of the house see them."""
+"""The files of the project that the convention checks read."""
 
 import subprocess
 from functools import cache
@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-# Where there is no git, as in an unpacked source archive, all but these are walked.
+# If git is not available, for example in an unpacked source archive, these folders are skipped.
 _NOT_OURS: Final = frozenset({"__pycache__", "build", "dist", "htmlcov"})
 
 
 @cache
 def files() -> tuple[str, ...]:
-    """Every file that is tracked, or would be once added, named from the root, in order."""
+    """Return the sorted paths of all files that git tracks or does not ignore, relative to the
+    root.
+    """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -29,15 +31,15 @@ def _skipped(path: Path) -> bool:
 
 
 def python_files() -> tuple[str, ...]:
-    """Every Python file of the project."""
+    """Return every Python file of the project."""
     return tuple(name for name in files() if name.endswith(".py"))
 
 
 def library_files() -> tuple[str, ...]:
-    """Every Python file of the library itself."""
+    """Return every Python file of the library."""
     return tuple(name for name in python_files() if name.startswith("agent_actors/"))
 
 
 def read(name: str) -> str:
-    """The text of a file."""
+    """Return the text of a file."""
     return (ROOT / name).read_text(encoding="utf-8")

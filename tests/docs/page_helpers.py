@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what stands in them as code."""
+"""The pages of the documentation, and the code blocks in them."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import attrs
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "docs/examples"
-# The pages of the API are made when the site is.
+# The API pages are generated when the site is built, so they are left out.
 PAGES: Final = (
     ROOT / "README.md",
     *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent.name != "api"),
@@ -21,13 +21,13 @@ _BLOCK: Final = re.compile(
 
 @attrs.frozen
 class Block:
-    """A piece of code in a page.
+    """A code block in a page.
 
     Attributes:
-        page: Its page, from the root.
-        line: Where it begins.
-        marked: What the comment above it says; empty if there is none.
-        language: As the page says it.
+        page: The path of its page, relative to the root.
+        line: The line on which it begins.
+        marked: The text of the comment above it; empty if there is none.
+        language: The language that the page gives for it.
         text: The code.
     """
 
@@ -42,13 +42,13 @@ class Block:
 
     @property
     def file(self) -> Path | None:
-        """The file that it says that it is a piece of."""
+        """The file that the block is an excerpt of, according to its comment."""
         name = self.marked.partition(":")[0].removeprefix("printed by ")
         return ROOT / name if name.startswith("docs/examples/") else None
 
 
 def blocks(*languages: str) -> list[Block]:
-    """What stands in all pages in one of these languages; in whatever one, if none is named."""
+    """Return the code blocks of all pages in these languages; in all languages by default."""
     return [
         one
         for page in PAGES

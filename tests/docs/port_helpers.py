@@ -1,4 +1,4 @@
-"""Agents that were written for open-agent-sdk 0.4.2, and what became of them here."""
+"""Agents written for open-agent-sdk 0.4.2, and their ports to this library."""
 
 import difflib
 import os
@@ -13,20 +13,21 @@ from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, call,
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "docs/examples"
-# Other tests cover what these show: here it would cost a second for each.
+# Coverage is not measured in these programs: it would take a second each, and other tests cover the
+# same code.
 UNMEASURED = {name: value for name, value in os.environ.items() if "COV" not in name}
 
 
 @attrs.frozen
 class Port:
-    """One agent: as it was, as it is now, and an endpoint for both."""
+    """An agent before and after porting, and a script for an endpoint that serves both versions."""
 
     before: Path
     after: Path
     script: Callable[[EndpointRequest], Reply]
 
     def changes(self) -> list[str]:
-        """The lines that were changed, as a diff shows them; empty ones do not count."""
+        """Return the changed lines, as a diff shows them; blank lines do not count."""
         before, after = (
             path.read_text(encoding="utf-8").splitlines() for path in (self.before, self.after)
         )
@@ -34,7 +35,7 @@ class Port:
         return [line for line in lines if line[:3] not in ("---", "+++", "@@ ") and line[1:]]
 
     async def output(self, python: Path | None = None) -> str:
-        """What it prints; under a Python that has open-agent-sdk, as it was."""
+        """Return the port's output, or with a Python that has open-agent-sdk, the original's."""
         command = [sys.executable, "-W", "error", str(self.after)]
         if python is not None:
             command = [str(python), str(self.before)]
@@ -51,7 +52,7 @@ class Port:
 
 
 def calculating(request: EndpointRequest) -> Reply:
-    """Adds, then multiplies, then says what it came to."""
+    """Script an agent that adds, then multiplies, then reports the result."""
     results = [message["content"] for message in request.messages if message["role"] == "tool"]
     match len(results):
         case 0:
@@ -63,8 +64,8 @@ def calculating(request: EndpointRequest) -> Reply:
 
 
 def helping(request: EndpointRequest) -> Reply:
-    """Sorts a message in one word; helps with orders, by tools."""
-    # That SDK puts an empty word of the user's behind results of tools.
+    """Script an agent that classifies a message in one word and uses tools to help with orders."""
+    # open-agent-sdk adds an empty user message after tool results.
     last = next(m for m in reversed(request.messages) if m["role"] != "user" or m["content"])
     text = str(last["content"])
     if not request.tool_schemas:

@@ -1,4 +1,4 @@
-"""What a terminal shows is drawn as it is, and a capture is stale when its shape has changed."""
+"""Drawings match the captured terminal output, and a capture is stale if its shape has changed."""
 
 import re
 import xml.etree.ElementTree as ET

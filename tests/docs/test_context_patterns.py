@@ -1,4 +1,4 @@
-"""The four patterns of a small context do what their pages say, as an endpoint sees it."""
+"""The four patterns for a small context send the requests that their pages describe."""
 
 import os
 import sys
@@ -12,14 +12,14 @@ from agent_actors.context import estimate_tokens
 from agent_actors.testing import EndpointRequest, ReplyTurn, ScriptedEndpoint, call, reply, say
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
-# Far above what one of them takes, so that a hang is a failure.
+# Seconds; an example takes far less, so that only a hang fails.
 PATIENCE = 60
 
 
 async def requests_of(
     example: str, script: Callable[[EndpointRequest], ReplyTurn]
 ) -> tuple[list[EndpointRequest], str]:
-    """What the endpoint was asked while the example ran, and what the example printed."""
+    """Run the example; return the requests that the endpoint received, and the example's output."""
     with trio.fail_after(PATIENCE):
         async with ScriptedEndpoint(script) as endpoint:
             done = await trio.run_process(
@@ -31,7 +31,7 @@ async def requests_of(
 
 
 def lengths(requests: list[EndpointRequest]) -> list[int]:
-    """How many messages each request had, the system prompt not counted."""
+    """Return the number of messages in each request, without system prompts."""
     return [len([one for one in r.messages if one["role"] != "system"]) for r in requests]
 
 
@@ -65,7 +65,7 @@ async def test_budget_bounds_request_not_history() -> None:
 
 
 @pytest.mark.feature("OAS-092", "OAS-120")
-async def test_what_stands_elsewhere_is_looked_up() -> None:
+async def test_external_facts_are_looked_up() -> None:
     def script(request: EndpointRequest) -> ReplyTurn:
         if request.new_results:
             return reply(str(request.new_results[-1]["content"]))
@@ -77,7 +77,7 @@ async def test_what_stands_elsewhere_is_looked_up() -> None:
 
     requests, printed = await requests_of("context_memory.py", script)
     assert requests[-1].new_results[-1]["content"] == "The dog is Rex."
-    # The last question went without the answer being anywhere in what was sent with it.
+    # No message sent with the last question contained its answer.
     assert "Rex" not in str(requests[-2].messages)
     assert printed.splitlines()[-1].endswith(" 0 messages here, 2 facts there")
 
@@ -85,8 +85,8 @@ async def test_what_stands_elsewhere_is_looked_up() -> None:
 @pytest.mark.feature("OAS-083")
 def test_margin_depends_on_model_family() -> None:
     page = (EXAMPLES.parent / "how-to/context.md").read_text(encoding="utf-8")
-    told = estimate_tokens.__doc__ or ""
+    docstring = estimate_tokens.__doc__ or ""
     for family in ("GPT", "Llama 3", "Qwen", "Mistral", "Claude", "Gemini"):
-        for text in (page, told):
+        for text in (page, docstring):
             row = next(line for line in text.splitlines() if "|" in line and family in line)
             assert row.rstrip(" |").endswith("0 %")

@@ -1,4 +1,4 @@
-"""What is drawn from a table has a place for all of it, and is drawn anew when it changes."""
+"""Each diagram shows all entries of its table, and is redrawn when the table changes."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -23,7 +23,7 @@ def drawn(
 
 
 def ways_of(root: ET.Element) -> list[list[tuple[float, float]]]:
-    """The points of each arrow."""
+    """Return the points of each arrow."""
     paths = [one.attrib["d"] for one in root.iter(f"{SVG}path") if "marker-end" in one.attrib]
     return [
         [(float(x), float(y)) for x, y in re.findall(r"([\d.]+) ([\d.]+)", path)] for path in paths
@@ -54,7 +54,7 @@ def test_opposite_arrows_are_drawn_in_parallel() -> None:
     assert (label.attrib["x"], label.attrib["text-anchor"]) == ("3.0", "end")
 
 
-def test_what_has_no_place_is_told() -> None:
+def test_missing_box_or_arrow_is_reported() -> None:
     with pytest.raises(ValueError, match="no box for d"):
         drawn({("a", "d"): []})
     with pytest.raises(ValueError, match="b to c"):
@@ -65,9 +65,9 @@ def test_turn_machine_has_arrow_per_transition() -> None:
     root = ET.fromstring(docs_turn.drawn())
     allowed = {(state, to) for state, row in TABLE.items() for one in row.values() for to in one.to}
     assert len(ways_of(root)) == len(allowed) + 2
-    told = texts_of(root)
-    assert set(State) <= set(told)
-    assert {event.__name__ for row in TABLE.values() for event in row} <= set(told)
+    texts = texts_of(root)
+    assert set(State) <= set(texts)
+    assert {event.__name__ for row in TABLE.values() for event in row} <= set(texts)
 
 
 def test_every_phase_is_drawn() -> None:

@@ -1,4 +1,4 @@
-"""Every snippet of the docs is a file, and every file runs as printed."""
+"""Every snippet in the docs comes from a file, and every file runs as printed."""
 
 import os
 import re
@@ -10,20 +10,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# Those that tests of their own run: one names an endpoint, and two serve for ever.
+# Examples with their own tests: one names an endpoint, and two are servers that run until stopped.
 APART = {"first_agent", "web_service", "web_service_asyncio"}
 EXAMPLES = [e for e in sorted((ROOT / "docs/examples").glob("*.py")) if e.stem not in APART]
-# What the README's first agent names.
+# The endpoint's URL in the README's first agent.
 FIRST_AGENT_URL = "http://localhost:1234/v1"
 
 
-# Other tests cover what examples show: here it would cost a second for each.
+# Coverage is not measured in the examples: it would take a second each, and other tests cover the
+# same code.
 UNMEASURED = {name: value for name, value in os.environ.items() if "COV" not in name}
 
 
 @pytest.fixture(scope="module")
 def endpoint_url() -> Iterator[str]:
-    """The base URL of a scripted endpoint in a process of its own."""
+    """The base URL of a scripted endpoint that runs in its own process."""
     with subprocess.Popen(
         [sys.executable, "-m", "agent_actors.testing", "--every", "0.001"],
         env=UNMEASURED,
@@ -56,7 +57,7 @@ def test_first_agent_runs_against_scripted_endpoint(endpoint_url: str, tmp_path:
     printed = (ROOT / "docs/examples/first_agent.py").read_text(encoding="utf-8")
     assert printed.count(FIRST_AGENT_URL) == 1
     agent = tmp_path / "first_agent.py"
-    # Its port may be taken, by an endpoint that somebody really has there.
+    # On a developer's machine, a real endpoint may use the port that the example names.
     agent.write_text(printed.replace(FIRST_AGENT_URL, endpoint_url), encoding="utf-8")
     assert "All tools have returned" in run(agent, endpoint_url)
 

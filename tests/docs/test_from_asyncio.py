@@ -1,4 +1,4 @@
-"""The bridges from asyncio: a cancelled task leaves nothing of its run, and nothing hangs."""
+"""With the bridges from asyncio, a cancelled task also ends its run, and nothing hangs."""
 
 import asyncio
 import os
@@ -21,9 +21,9 @@ from agent_actors.testing import ScriptedModel, call, hang, say
 from agent_actors.testing.script import Turn, fail
 from tests.docs.example_helpers import EXAMPLES, example
 
-# Seconds, far above what a program takes, so that a hang is a failure.
+# Seconds; a program takes far less, so that only a hang fails.
 PATIENCE = 60
-# The example, its class, and the threads that it has while it is open.
+# The example, its class, and the threads that it uses while it is open.
 BRIDGES: list[tuple[str, str, list[str]]] = [
     ("from_asyncio", "Agents", ["agents"]),
     ("from_asyncio_guest", "GuestAgents", []),
@@ -57,7 +57,7 @@ def agents(bridge_of: tuple[str, str, list[str]]) -> Iterator[Callable[[], Agent
 
 
 class Endless:
-    """A tool that tells where it stands."""
+    """A tool that runs until it is cancelled, and records its start and its end."""
 
     def __init__(self) -> None:
         self.running = threading.Event()
@@ -110,7 +110,7 @@ def test_cancelled_task_waits_for_its_run(
             await asyncio.to_thread(endless.running.wait)
             task.cancel()
             await asyncio.sleep(0)
-            task.cancel()  # an impatient caller changes nothing
+            task.cancel()  # an impatient caller cancels again; this has no further effect
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert endless.left
@@ -241,8 +241,8 @@ def test_ctrl_c_ends_run_before_program(bridge_of: tuple[str, str, list[str]]) -
         assert process.stdout.readline() == "runs\n"
         process.send_signal(signal.SIGINT)
         try:
-            told, errors = process.communicate(timeout=PATIENCE)
+            printed, errors = process.communicate(timeout=PATIENCE)
         finally:
-            process.kill()  # else a hang would be one of the test, too
-    assert told == "0 alive\n", errors
+            process.kill()  # otherwise a hang of the program would hang the test
+    assert printed == "0 alive\n", errors
     assert errors.rstrip().endswith("KeyboardInterrupt")

@@ -1,4 +1,6 @@
-"""Trio as a guest of asyncio: tools use the event loop, in one thread, and a cancel reaches it."""
+"""With trio as a guest of asyncio, tools use the event loop in the same thread, and can be
+cancelled.
+"""
 
 import asyncio
 import contextlib
@@ -40,7 +42,7 @@ def agents_of(guest: ModuleType) -> Agents:
 
 
 def asking(work: Callable[[], Coroutine[object, object, str]], guest: ModuleType) -> AgentOptions:
-    """An agent with one tool, which has the event loop do this."""
+    """Return an agent with one tool, which runs this coroutine function in the event loop."""
     in_loop = cast("InLoop", guest.in_loop)
 
     @tool
@@ -89,11 +91,11 @@ def test_event_loop_exception_becomes_tool_error(guest: ModuleType) -> None:
 
     async def main() -> None:
         async with agents_of(guest) as agents:
-            told = [
+            lines = [
                 (await agents.run("a", asking(work, guest))).tool_calls[0].content
                 for work in (fails, is_cancelled)
             ]
-        assert told == [
+        assert lines == [
             "tool 'ask' raised ValueError: no luck",
             "tool 'ask' raised RuntimeError: the event loop cancelled it",
         ]
@@ -162,7 +164,7 @@ def test_100_sessions_share_the_event_loop(
 
 @contextlib.contextmanager
 def served() -> Generator[str]:
-    """A scripted endpoint in a thread of its own."""
+    """Run a scripted endpoint in its own thread."""
     ready: list[tuple[str, trio.lowlevel.TrioToken, trio.Event]] = []
     is_ready = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The patterns of hooks do, as programs, what their page says."""
+"""The hook patterns do what their page says when they run as programs."""
 
 import subprocess
 import sys
@@ -37,9 +37,9 @@ def test_the_sandbox_keeps_files_below_its_folder() -> None:
 
 @pytest.mark.feature("OAS-108")
 def test_audit_log_orders_requests_before_actions() -> None:
-    told = [line.split(" ")[0] for line in output_of("hook_audit")]
+    kinds = [line.split(" ")[0] for line in output_of("hook_audit")]
     tools = ["tool.asked", "tool.begun", "tool.ended"]
-    assert told == ["session.start", "prompt", *tools, "run.ended", "session.end"]
+    assert kinds == ["session.start", "prompt", *tools, "run.ended", "session.end"]
 
 
 @pytest.mark.feature("OAS-109")

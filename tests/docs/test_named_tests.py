@@ -1,4 +1,4 @@
-"""A test that a page names is there."""
+"""Every test that a page names exists."""
 
 import ast
 import re

@@ -1,7 +1,7 @@
-"""What the docs say of open-agent-sdk 0.4.2 holds with the package itself, where it is installed.
+"""The docs' claims about open-agent-sdk 0.4.2 hold, if the package is installed.
 
-`python -m benchmarks.peers_setup` installs it, into an environment of its own; it runs asyncio, in
-processes of its own, against our scripted endpoint.
+`python -m benchmarks.peers_setup` installs it into its own environment. It uses asyncio, so it runs
+in separate processes, against our scripted endpoint.
 """
 
 import json
@@ -30,7 +30,7 @@ from tests.docs.port_helpers import CALCULATOR, HELP_DESK, Port
 
 PYTHON = python_of("open_agent_sdk")
 SURPRISES = Path(__file__).parent / "open_agent_sdk_surprises.txt"
-# Seconds, far above what one of them takes, so that a hang is a failure.
+# Seconds; a program takes far less, so that only a hang fails.
 PATIENCE = 60
 
 pytestmark = pytest.mark.skipif(
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("port", [CALCULATOR, HELP_DESK], ids=lambda port: port.after.stem)
-async def test_an_agent_says_the_same_under_either(port: Port) -> None:
+async def test_original_and_port_print_the_same(port: Port) -> None:
     with trio.fail_after(PATIENCE):
         assert await port.output(PYTHON) == await port.output()
 
@@ -52,7 +52,7 @@ async def test_each_row_about_open_agent_sdk_holds() -> None:
             if request.model == "echoes-slowly":
                 if any(one.model == request.model for one in endpoint.requests[:-1]):
                     both.set()
-                # Both answers have begun long before either ends.
+                # Both responses begin long before either of them ends.
                 return [say(request.last_content, "."), wait(both), pause(0.3), say(".")]
             return surprising(request)
 
@@ -65,15 +65,15 @@ async def test_each_row_about_open_agent_sdk_holds() -> None:
                 check=False,
             )
     assert done.returncode == 0, done.stderr.decode()
-    told = cast("JsonObject", json.loads(done.stdout))
-    mixed, errors = told.pop("two runs"), told.pop("two runs, errors")
+    results = cast("JsonObject", json.loads(done.stdout))
+    mixed, errors = results.pop("two runs"), results.pop("two runs, errors")
     assert isinstance(mixed, list)
     assert isinstance(errors, list)
-    # Which of the two is first, and which comes to grief, is chance.
+    # It is random which run comes first, and which of them fails.
     assert sorted(map(str, mixed[:2])) == ["a", "b"]
     assert mixed[2:] in (["a.."], ["b.."])
     assert sorted(map(str, errors)) == ["AttributeError", "NoneType"]
-    assert told == {
+    assert results == {
         "tools": ["begins", "ends", "begins", "ends"],
         "first block": "waits for the last",
         "interrupt, tool": "still runs",
@@ -99,7 +99,7 @@ async def test_each_row_about_open_agent_sdk_holds() -> None:
 
 
 def surprising(request: EndpointRequest) -> ReplyTurn:
-    """What the program's rows need; the model names the row."""
+    """Return what the program's rows need; the model's name selects the row."""
     last = request.messages[-1]
     if request.model == "always-calls":
         return call("slow", {})
@@ -127,7 +127,7 @@ def surprising(request: EndpointRequest) -> ReplyTurn:
 
 
 def delta(text: str, name: str, arguments: str | JsonObject) -> JsonObject:
-    """A chunk with text and a call at once."""
+    """Return a chunk that contains both text and a tool call."""
     entry: JsonObject = {
         "index": 0,
         "id": "c",

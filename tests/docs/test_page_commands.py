@@ -1,4 +1,4 @@
-"""A command that a page shows is one, with the options that it has; a file is read as it stands."""
+"""The commands in the pages exist, with the options that are shown, and the files can be loaded."""
 
 import ast
 import json
@@ -28,15 +28,15 @@ from tests.docs.page_helpers import EXAMPLES, PAGES, ROOT, Block, blocks
 SHELL = [b for b in blocks("sh", "console", "text") if b.language != "text" or b.text[0] == "$"]
 PRINTED = [b for b in blocks("text") if b.marked.startswith("printed by ")]
 LANGUAGES = {"", "console", "diff", "json", "python", "sh", "text", "toml", "yaml"}
-# Programs of others, whose options nobody can tell here.
+# Programs that are not part of this project; their options are not checked.
 OF_OTHERS = {".", "cd", "curl", "export", "git", "printf", "pytest", "python3"}
-# Nothing of a developer's own; the path makes warnings of the package errors.
+# A developer's variables are left out; PYTHONPATH is kept because it makes package warnings errors.
 BARE = {"PATH": "", "PYTHONPATH": os.environ["PYTHONPATH"]}
 MODULES = ("pytest", "agent_actors.testing", "venv")
 
 
 def commands(block: Block) -> Iterator[list[str]]:
-    """Each command of a block, as words, without what it sets and what is redirected."""
+    """Yield the words of each command in a block, without assignments and redirection targets."""
     lines = block.text.replace("\\\n", " ").splitlines()
     if block.language != "sh":
         lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
@@ -56,10 +56,10 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def options_of(module: str) -> set[str]:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True
     )
-    return set(re.findall(r"--[a-z-]+", told.stdout))
+    return set(re.findall(r"--[a-z-]+", done.stdout))
 
 
 def check_python(words: list[str]) -> None:
@@ -76,7 +76,7 @@ def check_python(words: list[str]) -> None:
 
 
 def check(words: list[str]) -> None:
-    """Fail for a command that is none."""
+    """Fail if a command does not exist."""
     match words:
         case ["agent-actors", *rest]:
             # `main` moves a lone dash behind `--`, because the parser takes it for an option.
@@ -93,7 +93,7 @@ def check(words: list[str]) -> None:
             module, _, name = served.partition(":")
             assert f"\n{name} = " in (EXAMPLES / f"{module}.py").read_text("utf-8")
         case [program, *_]:
-            # What stands where a command would is its output, or a file that it writes.
+            # Anything else in the place of a command is its output, or a file that it writes.
             assert program in OF_OTHERS or "." in program, f"what is {program}?"
         case _:
             pass
@@ -117,7 +117,7 @@ def test_code_block_languages_are_known() -> None:
     assert {one.language for one in blocks()} <= LANGUAGES
 
 
-def test_what_has_no_language_is_a_picture() -> None:
+def test_blocks_without_language_are_pictures() -> None:
     for one in blocks(""):
         assert set(one.text) & set("┌─┐"), one
 
@@ -138,9 +138,7 @@ def test_make_targets_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
-def test_an_agent_in_yaml_is_one(
-    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_yaml_agents_load(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in re.findall(r"\$\{(\w+)\}", block.text):
         monkeypatch.setenv(name, "localhost")
     path = tmp_path / "agent.yaml"
@@ -149,7 +147,7 @@ def test_an_agent_in_yaml_is_one(
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)
-def test_a_file_of_profiles_holds_profiles(block: Block, tmp_path: Path) -> None:
+def test_profile_files_load(block: Block, tmp_path: Path) -> None:
     path = tmp_path / "profiles.toml"
     path.write_text(block.text, encoding="utf-8")
     profiles = load_profiles(path)
@@ -157,7 +155,7 @@ def test_a_file_of_profiles_holds_profiles(block: Block, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=str)
-def test_a_report_in_json_has_these_keys(block: Block) -> None:
+def test_json_report_has_shown_keys(block: Block) -> None:
     report = Report(
         endpoint="e",
         provider="p",
@@ -181,7 +179,7 @@ def test_a_report_in_json_has_these_keys(block: Block) -> None:
         assert set(one) == set(other)
 
 
-def test_what_a_program_printed_is_marked() -> None:
+def test_program_output_is_marked() -> None:
     loose = [b for b in blocks("text") if b not in PRINTED and b not in SHELL]
     assert [b.marked for b in loose] == ["captured by scripts/docs_chat.py"]
 

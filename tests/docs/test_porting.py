@@ -1,4 +1,4 @@
-"""Agents written for open-agent-sdk 0.4.2 port with few lines changed, and do the same here."""
+"""Agents written for open-agent-sdk 0.4.2 need few changes and do the same after porting."""
 
 import re
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_page_shows_original_agent() -> None:
 
 @pytest.mark.feature("OAS-118")
 @pytest.mark.parametrize(
-    ("port", "told"),
+    ("port", "expected"),
     [
         (CALCULATOR, 'Let me see. It is {"result": 20}.'),
         (
@@ -57,11 +57,11 @@ def test_page_shows_original_agent() -> None:
     ],
     ids=["by_hand", "automatic"],
 )
-async def test_the_calculator_calculates(port: Port, told: str) -> None:
-    assert told in await port.output()
+async def test_the_calculator_calculates(port: Port, expected: str) -> None:
+    assert expected in await port.output()
 
 
-async def test_the_help_desk_helps_as_it_did() -> None:
+async def test_help_desk_behaves_as_before() -> None:
     assert (await HELP_DESK.output()).splitlines() == [
         "order",
         "  calls find_order",

@@ -15,7 +15,7 @@ CONFIG = cast("dict[str, object]", yaml.safe_load((ROOT / "mkdocs.yml").read_tex
 NAV = cast("site.Nav", CONFIG["nav"])
 
 
-def test_every_page_stands_in_the_nav_once() -> None:
+def test_every_page_is_in_nav_once() -> None:
     pages = site.pages_of(site.filled(NAV, frozenset(site.pages_of(NAV)), site.DOCS))
     found = [page.relative_to(site.DOCS).as_posix() for page in site.DOCS.rglob("*.md")]
     assert sorted(pages) == sorted(found)
@@ -112,7 +112,7 @@ def test_nothing_of_the_site_comes_from_elsewhere() -> None:
     assert "extra_javascript" not in CONFIG
     extra = cast("dict[str, list[str]]", CONFIG["extra"])
     (shim,) = extra["polyfills"]
-    # With this name, the offline plugin does not load its own shim from the network.
+    # With this file name, the offline plugin does not download its own shim.
     assert "iframe-worker" in shim
     assert "http" not in (site.DOCS / shim).read_text("utf-8")
     assert {"offline": {}} in cast("list[object]", CONFIG["plugins"])

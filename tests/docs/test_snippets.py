@@ -1,7 +1,7 @@
-"""Whatever code stands in a page is run, or is a piece of what is run.
+"""All code in the pages is either run here or taken from a file that is run.
 
-Python is a piece of an example, marked with its name; or an excerpt of one, which leaves lines out;
-or it is run here, with the names that its page speaks of. Only code of other libraries is not run.
+A Python block is a part of an example and marked with its name, an excerpt of one (with lines left
+out), or run here with the names that its page introduces. Only code of other libraries is not run.
 """
 
 import ast
@@ -32,10 +32,10 @@ Names = Mapping[str, object]
 PYTHON = blocks("python")
 PIECES = [b for b in PYTHON if b.file is not None and ":" not in b.marked]
 EXCERPTS = [b for b in PYTHON if b.file is not None and b.marked.endswith(": excerpt")]
-# The agent as it was before it was ported; `test_porting.py` holds it.
+# The original code of the ported agent; `test_porting.py` checks it.
 PORTED = [b for b in PYTHON if b.marked == "before"]
 LOOSE = [b for b in PYTHON if not b.marked]
-# Code of other libraries, by its page and how it begins.
+# Blocks with code of other libraries: the page and the first line of each.
 OF_OTHERS = {
     ("docs/coming-from/openai-agents.md", "@function_tool"),
     ("docs/coming-from/pydantic-ai.md", "async def test_weather():"),
@@ -61,7 +61,7 @@ async def get_weather(city: str) -> str:
 
 
 class _Tokenizer:
-    """As much of a tokeniser of `transformers` as the page needs."""
+    """The part of a `transformers` tokenizer that the page needs."""
 
     @staticmethod
     def from_pretrained(name: str) -> "_Tokenizer":
@@ -72,7 +72,7 @@ class _Tokenizer:
         return list(text.encode())
 
 
-# What a page speaks of before its code.
+# The names that a page introduces before its code.
 SPOKEN_OF: Mapping[str, Callable[[], Names]] = {
     "README.md": lambda: {"options": scripted()},
     "docs/coming-from/asyncio.md": lambda: {"options": scripted(), "asyncio": _Asyncio},
@@ -82,7 +82,7 @@ SPOKEN_OF: Mapping[str, Callable[[], Names]] = {
 
 
 class _Asyncio:
-    """In trio's place, for a line that only hands work to a thread."""
+    """A trio-based replacement for asyncio, for a line that only runs a function in a thread."""
 
     @staticmethod
     async def to_thread(function: Callable[..., object], *args: object) -> object:
@@ -95,7 +95,7 @@ def public_names() -> dict[str, object]:
 
 
 async def run(block: Block, names: Names, runtime: Runtime) -> dict[str, object]:
-    """The names that it makes."""
+    """Run a block and return its global names."""
     space = {**public_names(), "runtime": runtime, **names}
     code = compile(block.text, str(block), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     done = types.FunctionType(code, space)()
@@ -112,7 +112,7 @@ def test_every_python_snippet_is_classified() -> None:
 
 
 @pytest.mark.parametrize("block", PIECES, ids=str)
-def test_a_piece_stands_in_its_file(block: Block) -> None:
+def test_snippet_is_part_of_its_file(block: Block) -> None:
     assert block.file is not None
     source = block.file.read_text(encoding="utf-8")
     depths = [textwrap.indent(block.text, " " * depth) for depth in (0, 4, 8)]
@@ -124,7 +124,7 @@ def test_excerpts_match_their_files(block: Block) -> None:
     assert block.file is not None
     source = iter([line.strip() for line in block.file.read_text(encoding="utf-8").splitlines()])
     for line in filter(None, map(str.strip, block.text.splitlines())):
-        # A look for a line goes on after the one before it.
+        # The iterator is shared, so that each line must come after the one before it.
         assert line in source, f"{block}: {block.file.name} has no such line there: {line}"
 
 

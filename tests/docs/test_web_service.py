@@ -1,4 +1,4 @@
-"""The example of a web service, on loopback: who streams, who answers, and who goes."""
+"""The web service example streams, answers, and handles disconnects over loopback."""
 
 import importlib.util
 import json
@@ -63,14 +63,14 @@ async def served(service: ModuleType, options: AgentOptions) -> AsyncGenerator[h
 
 
 class Reader:
-    """A browser that reads a run, by hand: what it has read so far is the raw answer."""
+    """A client that reads a run over a raw socket; `text` is the response received so far."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
         self.text = ""
 
     async def event(self, kind: str) -> Line:
-        """The first event of a kind."""
+        """Read up to the first event of this kind and return it."""
         while (found := re.search(rf"event: {kind}\ndata: (.*)\n\n", self.text)) is None:
             piece = await self._stream.receive_some()
             assert piece, f"there was no {kind}: {self.text}"
@@ -128,9 +128,9 @@ async def test_disconnecting_browser_ends_its_run(service: ModuleType) -> None:
             await reader.event("assistant.delta")
             assert (await client.post("/sessions/1", content="Me too")).status_code == 409
             assert model.live == 1
-        while model.live:  # noqa: ASYNC110 - the model tells nobody
+        while model.live:  # noqa: ASYNC110 - the model has no event to wait for
             await trio.sleep(0.005)
-        # The session is free a moment after the model is.
+        # The session is released shortly after the model's request has ended.
         while (answer := await again()).status_code == 409:  # noqa: ASYNC110
             await trio.sleep(0.005)
         assert '"text":"y"' in answer.text
@@ -145,7 +145,7 @@ async def test_empty_prompt_is_refused(
         assert "<form>" in (await client.get("/")).text
 
 
-async def test_a_run_that_fails_tells_its_reader(service: ModuleType) -> None:
+async def test_failed_run_sends_error_event(service: ModuleType) -> None:
     options = AgentOptions(model="m", base_url="http://127.0.0.1:1/v1", max_retries=0)
     async with served(service, options) as client:
         text = (await client.post("/sessions/1", content="Hello")).text

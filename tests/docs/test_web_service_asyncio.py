@@ -1,4 +1,4 @@
-"""The example of a web service on asyncio, over sockets: who streams, who waits, and who goes."""
+"""The web service example on asyncio streams, queues and handles disconnects over sockets."""
 
 import asyncio
 import importlib.util
@@ -23,7 +23,7 @@ if importlib.util.find_spec("starlette") is None:
 
 import uvicorn
 
-# Seconds, far above what one of them takes, so that a hang is a failure.
+# Seconds; a test takes far less, so that only a hang fails.
 PATIENCE = 20
 
 
@@ -34,12 +34,12 @@ BRIDGES = [("from_asyncio", "Agents"), ("from_asyncio_guest", "GuestAgents")]
 def service(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ModuleType]:
-    """The example, over either bridge."""
+    """The example, using each of the bridges."""
     name, agents = cast("tuple[str, str]", request.param)
     with example(name) as bridge:
-        beside = ModuleType("from_asyncio")
-        beside.__dict__["Agents"] = getattr(bridge, agents)
-        monkeypatch.setitem(sys.modules, "from_asyncio", beside)
+        bridge_module = ModuleType("from_asyncio")
+        bridge_module.__dict__["Agents"] = getattr(bridge, agents)
+        monkeypatch.setitem(sys.modules, "from_asyncio", bridge_module)
         with example("web_service_asyncio") as module:
             yield module
 
@@ -50,14 +50,14 @@ def scripted(*turns: Turn) -> tuple[ScriptedModel, AgentOptions]:
 
 
 class Answer:
-    """One request, by hand: what was read of its answer so far is the raw text."""
+    """A request over a raw socket; `text` is the response received so far."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self.text = ""
 
     async def until(self, kind: str) -> dict[str, object]:
-        """The first event of a kind."""
+        """Read up to the first event of this kind and return it."""
         while (found := re.search(rf"event: {kind}\ndata: (.*)\n\n", self.text)) is None:
             piece = await self._reader.read(65536)
             assert piece, f"there was no {kind}: {self.text}"
@@ -66,7 +66,7 @@ class Answer:
         return event
 
     async def rest(self) -> str:
-        """All of it, when the server has closed it."""
+        """Read until the server closes the connection; return the complete response."""
         while piece := await self._reader.read(65536):
             self.text += piece.decode()
         return self.text
@@ -83,7 +83,10 @@ Say = Callable[[str, str], Awaitable[Answer]]
 async def served(
     service: ModuleType, options: AgentOptions, *, leaves: bool = True
 ) -> AsyncGenerator[Say]:
-    """The service on a port of its own; speaks to a session. Who `leaves` does before it stops."""
+    """Run the service on its own port; yield a function that sends a prompt to a session.
+
+    If `leaves` is true, the clients disconnect before the server stops.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         config = uvicorn.Config(
@@ -106,7 +109,7 @@ async def served(
         try:
             yield speak
         finally:
-            # The awaits here are bounded by the patience of `run`.
+            # The timeout in `run` also limits these awaits.
             for answer in answers if leaves else ():
                 await answer.leave()  # noqa: ASYNC102
             server.should_exit = True
@@ -145,9 +148,9 @@ def test_disconnecting_reader_frees_its_session(service: ModuleType) -> None:
             await gone.until("assistant.delta")
             assert model.live == 1
             await gone.leave()
-            while model.live:  # noqa: ASYNC110 - the model tells nobody
+            while model.live:  # noqa: ASYNC110 - the model has no event to wait for
                 await asyncio.sleep(0.005)
-            # The session is free a moment after the model is.
+            # The session is released shortly after the model's request has ended.
             while "409 Conflict" in (text := await (await speak("1", "Again")).rest()):
                 pass
             assert '"text":"Two."' in text
@@ -167,7 +170,7 @@ def test_start_failure_sets_the_status(service: ModuleType) -> None:
     run(main)
 
 
-def test_a_run_that_fails_tells_its_reader(service: ModuleType) -> None:
+def test_failed_run_sends_error_event(service: ModuleType) -> None:
     async def main() -> None:
         options = AgentOptions(model="m", base_url="http://127.0.0.1:1/v1", max_retries=0)
         async with served(service, options) as speak:

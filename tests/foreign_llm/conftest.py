@@ -1,13 +1,13 @@
-"""Every server in every protocol, started once for all tests that one process runs."""
+"""Every server with every protocol, started once per process for all tests."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.foreign_llm.faces import FIXTURES, Face, Protocol
 from tests.foreign_llm.servers import ServerName, served
+from tests.foreign_llm.targets import FIXTURES, Protocol, Target
 
-FACES: list[tuple[ServerName, Protocol]] = [
+TARGETS: list[tuple[ServerName, Protocol]] = [
     ("aimock", "openai"),
     ("aimock", "anthropic"),
     ("llmock", "openai"),
@@ -17,11 +17,11 @@ FACES: list[tuple[ServerName, Protocol]] = [
 ]
 
 
-@pytest.fixture(scope="session", params=FACES, ids="-".join)
-def face(
+@pytest.fixture(scope="session", params=TARGETS, ids="-".join)
+def target(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Face]:
+) -> Iterator[Target]:
     server, protocol = request.param
     at = tmp_path_factory.mktemp(f"{server}-{protocol}")
     with served(server, at, FIXTURES.get(server, ())) as url:
-        yield Face(server, protocol, url)
+        yield Target(server, protocol, url)

@@ -1,9 +1,9 @@
-"""What stands between us and a server: it passes the server's own bytes on, until a fault is due.
+"""A proxy between the client and a server, which passes on the server's bytes until a fault is due.
 
-Owns the two connections of each client, and counts events: the servers here write each event as a
-chunk of its own, so an event ends where a blank line is followed by the end of its chunk. What a
-server cannot do by itself, such as to fall silent in the middle of a word, is done here to what it
-really says.
+The proxy owns both connections of each client and counts events. The servers in these tests write
+each event as its own chunk, so an event ends where a blank line is followed by the end of its
+chunk. The proxy adds faults that a server cannot produce itself, such as silence in the middle of a
+word, to the server's real output.
 """
 
 import struct
@@ -17,7 +17,7 @@ import trio
 
 _EVENT_END: Final = b"\n\n\r\n"
 _READ: Final = 65_536
-# Seconds between two comments: many of them come within the deadline that they must not rearm.
+# Seconds between two comments; many of them arrive within the deadline that they must not restart.
 _PING: Final = 0.02
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -25,16 +25,17 @@ LAST_CHUNK: Final = b"0\r\n\r\n"
 
 @attrs.frozen
 class Fault:
-    """What goes wrong with one connection.
+    """The fault of one connection.
 
     Attributes:
-        after: How many events are passed on first; None: all that the server says.
-        more: How many bytes of the next event are passed on too.
-        insert: What is sent then.
-        instead: Whether that stands for all of the server's answer.
-        then: `close` and `reset` end the connection, `hold` says no more, `ping` sends comments
-            from then on; `go on` passes the rest.
-        piece: The most bytes that are sent at once; 0: as they come.
+        after: The number of events to pass on first. None: the complete response.
+        more: The number of bytes of the next event to pass on as well.
+        insert: The bytes to send then.
+        instead: True if `insert` replaces the server's complete response.
+        then: `close` and `reset` end the connection, `hold` sends nothing more, `ping` sends
+            comments
+            from then on, and `go on` passes on the rest.
+        piece: The largest number of bytes to send at once. 0: as they arrive.
     """
 
     after: int | None = None
@@ -49,26 +50,26 @@ NO_FAULT: Final = Fault()
 
 
 def chunk(data: bytes) -> bytes:
-    """Data as a chunk of HTTP/1.1."""
+    """Return the data as a chunk of HTTP/1.1."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def answer(status: str, headers: Sequence[str], body: bytes) -> Fault:
-    """An answer in the place of the server's own."""
+    """Return a fault that replaces the server's response with this one."""
     lines = [f"HTTP/1.1 {status}", *headers, f"content-length: {len(body)}", "", ""]
     return Fault(insert="\r\n".join(lines).encode() + body, instead=True, then="close")
 
 
 @attrs.define(eq=False)
 class _Answer:
-    """One connection's answers on their way back."""
+    """The responses of one connection on their way to the client."""
 
     fault: Fault
     client: trio.SocketStream
     passed: bytes = b""
 
     async def run(self, server: trio.SocketStream) -> None:
-        """Pass on what the server says, until the fault or the server ends it."""
+        """Pass on the server's bytes until the fault or the server ends the connection."""
         while True:
             data = await server.receive_some(_READ)
             if not data:
@@ -85,7 +86,7 @@ class _Answer:
             self.fault = NO_FAULT
 
     def _due(self, data: bytes) -> int | None:
-        """How much of this read is passed on before the fault; None: all, and no fault yet."""
+        """Return how many bytes of this read precede the fault, or None if it is not due."""
         if self.fault.instead:
             return 0
         if self.fault.after is None:
@@ -107,13 +108,13 @@ class _Answer:
         for at in range(0, len(data), step):
             await self.client.send_all(data[at : at + step])
             if self.fault.piece:
-                # The other side runs in between, and so reads the pieces one by one.
+                # Let the client run, so that it reads the pieces one by one.
                 await trio.lowlevel.checkpoint()
 
     async def _end(self) -> None:
         match self.fault.then:
             case "reset":
-                # Closed with data unsent and a linger of 0 s, a connection is reset.
+                # Closing with unsent data and a linger time of 0 s resets the connection.
                 linger = struct.pack("ii", 1, 0)
                 self.client.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, linger)
             case "hold":
@@ -132,14 +133,14 @@ async def _ask(
     with suppress(trio.BrokenResourceError):
         async for data in client:
             await server.send_all(data)
-    # The client has left, and nobody waits for an answer any more.
+    # The client has disconnected, so a response is no longer needed.
     over.cancel()
 
 
 async def faulty(nursery: trio.Nursery, url: str, *faults: Fault) -> str:
-    """Stand before a server, in a nursery; the first connections get these faults, others none.
+    """Start a proxy in front of a server, in this nursery, and return its URL.
 
-    Gives the address to ask instead of `url`.
+    The first connections get these faults, one each; later connections get none.
     """
     due = list(faults)
     port = urlsplit(url).port
@@ -153,7 +154,7 @@ async def faulty(nursery: trio.Nursery, url: str, *faults: Fault) -> str:
             trio.open_nursery() as both,
         ):
             both.start_soon(_ask, client, server, both.cancel_scope)
-            # One side that breaks is what a fault is for, and ends this connection only.
+            # The fault may break either side; it ends this connection only.
             with suppress(trio.BrokenResourceError):
                 await _Answer(fault, client).run(server)
             both.cancel_scope.cancel()

@@ -1,8 +1,8 @@
 """Runs a program until the standard input ends: `python held.py COMMAND …`.
 
-The program is the head of a process group of its own, and the whole group is killed, so that
-nothing of it outlives the tests, whatever becomes of them: when they die, their end of the pipe
-does too. A signal to end does the same.
+The program leads its own process group, and the whole group is killed at the end. None of its
+processes can outlive the tests: if the tests die, their end of the pipe is closed too. A signal
+that ends this program also kills the group.
 """
 
 import contextlib
@@ -14,13 +14,14 @@ import threading
 
 
 def main() -> int:
-    # Whoever ends the tests may do so with a signal to all of their group, this program among them.
+    # The tests may be ended by a signal to their process group, which includes this program.
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     with subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True) as child:
 
         def watch() -> None:
-            # Not through a file object, whose lock a thread would hold while the interpreter ends.
+            # This does not use a file object, because a thread would hold its lock while the
+            # interpreter ends.
             while os.read(0, 1024):
                 pass
             kill(child.pid)
@@ -29,7 +30,7 @@ def main() -> int:
         try:
             return child.wait()
         finally:
-            # Whatever it has left behind.
+            # Kill the processes that the program has left behind.
             kill(child.pid)
 
 

@@ -1,11 +1,11 @@
-"""Servers that others wrote, as processes that end with the tests.
+"""Servers from other projects, as processes that end with the tests.
 
-- aimock, from npm: a mock of many providers that answers by fixtures, with faults of its own
-- llmock, from PyPI: a mock that is told by HTTP what to do next, and judges its clients
+- aimock, from npm: a mock of many providers that responds from fixtures and can produce faults
+- llmock, from PyPI: a mock that gets its instructions over HTTP and judges its clients
 - llama.cpp's server, from PyPI as xllamacpp: real inference, with the model of `tiny_model`
 
-`make foreign` installs them, in environments of their own. Each listens on loopback, at a port
-that the kernel picks, and prints its address.
+`make foreign` installs each of them in its own environment. Each server listens on loopback, on a
+port that the kernel chooses, and prints its address.
 """
 
 import json
@@ -31,17 +31,17 @@ AIMOCK: Final = (
     ROOT / ".node-foreign" / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
 )
 REQUIRED: Final = "FOREIGN_REQUIRED"
-"""The environment variable under which a server that is missing fails a test, not skips it."""
+"""If this environment variable is set, a missing server fails a test instead of skipping it."""
 
 _HELD: Final = Path(__file__).parent / "held.py"
 _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:[1-9]\d*")
-# Seconds; a machine that is busy starts an interpreter slowly.
+# Seconds; a busy machine starts an interpreter slowly.
 _START: Final = 60.0
 _POLL: Final = 0.02
 
 
 def missing(name: ServerName) -> str:
-    """What is not installed of a server; empty if it can be started."""
+    """Return the missing parts of a server's installation; empty if it can be started."""
     if name == "aimock" and shutil.which("node") is None:
         return "aimock needs node, which is not installed"
     program = AIMOCK if name == "aimock" else PYTHON
@@ -63,9 +63,10 @@ def _command(name: ServerName, fixtures: Sequence[Mapping[str, object]], at: Pat
 def served(
     name: ServerName, at: Path, fixtures: Sequence[Mapping[str, object]] = ()
 ) -> Generator[str]:
-    """Start a server, with its files in `at`, give its address, and kill it at the end.
+    """Start a server with its files in `at`, yield its address, and kill it at the end of the
+    block.
 
-    Skips, or fails under `FOREIGN_REQUIRED`, if it is not installed.
+    If the server is not installed, the test is skipped, or fails if `FOREIGN_REQUIRED` is set.
     """
     lacking = missing(name)
     if lacking and os.environ.get(REQUIRED):
@@ -83,7 +84,8 @@ def served(
             stderr=subprocess.STDOUT,
         ) as held,
     ):
-        # The end of the block closes its standard input, at which it ends, and waits for that.
+        # The end of the block closes the server's standard input, which ends it, and waits for its
+        # exit.
         yield _address(name, log, held)
 
 

@@ -1,6 +1,6 @@
-"""What servers that others wrote do wrong, or what is done to their bytes on the way to us.
+"""Faults of servers from other projects, and faults of a proxy in front of them.
 
-Each is a typed error in time, and the session goes on.
+Each fault raises a typed error within its time limit, and the session stays usable.
 """
 
 import json
@@ -19,49 +19,49 @@ from agent_actors.errors import (
     ProviderProtocolError,
     ProviderStatusError,
 )
-from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face, Protocol
 from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, answer, chunk, faulty
 from tests.foreign_llm.servers import ServerName
+from tests.foreign_llm.targets import LONG, RETRY_AFTER, Deed, Protocol, Target
 from tests.foreign_llm.tiny_model import GREETING
 from tests.run.helpers import check_history, check_quiet
 
-# Seconds; short, and long enough for a machine that is busy with other tests.
+# Seconds; short, but long enough for a machine that is busy with other tests.
 SHORT = 0.5
 
 OVERLOADED = json.dumps({"message": "overloaded", "type": "overloaded_error"})
 
 
 async def failure_of(
-    face: Face, deed: Deed, *faults: Fault, nursery: trio.Nursery, idle: float = LONG
+    target: Target, deed: Deed, *faults: Fault, nursery: trio.Nursery, idle: float = LONG
 ) -> ProviderError:
-    """The error of one run that asks for this; the session then answers as ever."""
-    await face.prepare(deed)
-    url = await faulty(nursery, face.url, *faults)
+    """Return the error of one run of this deed; then check that the session still works."""
+    await target.prepare(deed)
+    url = await faulty(nursery, target.url, *faults)
     async with open_runtime() as runtime:
-        once = face.options(url=url, idle_timeout=idle, max_retries=0)
+        once = target.options(url=url, idle_timeout=idle, max_retries=0)
         with trio.fail_after(LONG), pytest.raises(ProviderError) as caught:
             await runtime.run(deed, once, session_id="s")
         check_quiet(runtime)
-        await face.prepare("greet")
-        again = await runtime.run("greet", face.options(url=url), session_id="s")
+        await target.prepare("greet")
+        again = await runtime.run("greet", target.options(url=url), session_id="s")
         check_history(again.messages)
     assert again.text == GREETING
     assert url in caught.value.endpoint
     return caught.value
 
 
-def told_in_band(face: Face) -> bytes:
-    """An error as this protocol tells of it after the answer has begun."""
-    if face.protocol == "openai":
+def error_in_band(target: Target) -> bytes:
+    """Return an error in this protocol's format for errors after the response has begun."""
+    if target.protocol == "openai":
         return chunk(b'data: {"error": %b}\n\n' % OVERLOADED.encode())
     return chunk(b'event: error\ndata: {"type": "error", "error": %b}\n\n' % OVERLOADED.encode())
 
 
-def limits(face: Face, seconds: int) -> list[Fault]:
-    """A refusal before llama.cpp's server, which has no limit of its own."""
+def limits(target: Target, seconds: int) -> list[Fault]:
+    """Return a fault that sends a rate limit if the server is llama.cpp, which has none."""
     body = json.dumps({"error": {"message": "slow down"}}).encode()
     headers = ["content-type: application/json", f"retry-after: {seconds}", "connection: close"]
-    return [answer("429 Too Many Requests", headers, body)] if face.server == "llama.cpp" else []
+    return [answer("429 Too Many Requests", headers, body)] if target.server == "llama.cpp" else []
 
 
 @attrs.frozen
@@ -82,29 +82,33 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_broken_response_is_an_error(face: Face, name: str, nursery: trio.Nursery) -> None:
+async def test_broken_response_is_an_error(
+    target: Target, name: str, nursery: trio.Nursery
+) -> None:
     broken = BROKEN[name]
-    error = await failure_of(face, "greet", broken.fault, nursery=nursery)
+    error = await failure_of(target, "greet", broken.fault, nursery=nursery)
     assert type(error) is broken.error, error
 
 
 @pytest.mark.parametrize("then", ["hold", "ping"])
-async def test_silence_ends_at_its_deadline(face: Face, then: str, nursery: trio.Nursery) -> None:
+async def test_silence_ends_at_its_deadline(
+    target: Target, then: str, nursery: trio.Nursery
+) -> None:
     fault = Fault(5, then="ping" if then == "ping" else "hold")
-    error = await failure_of(face, "greet", fault, nursery=nursery, idle=SHORT)
+    error = await failure_of(target, "greet", fault, nursery=nursery, idle=SHORT)
     assert isinstance(error, ProviderDeadlineError)
     assert (error.kind, error.seconds) == ("idle", SHORT)
 
 
-async def test_an_error_inside_a_200_is_told(face: Face, nursery: trio.Nursery) -> None:
-    fault = Fault(5, insert=told_in_band(face) + LAST_CHUNK, then="close")
-    error = await failure_of(face, "greet", fault, nursery=nursery)
+async def test_error_inside_200_is_raised(target: Target, nursery: trio.Nursery) -> None:
+    fault = Fault(5, insert=error_in_band(target) + LAST_CHUNK, then="close")
+    error = await failure_of(target, "greet", fault, nursery=nursery)
     assert isinstance(error, ProviderInBandError)
     assert "overloaded" in str(error)
 
 
-async def test_rate_limit_reports_retry_delay(face: Face, nursery: trio.Nursery) -> None:
-    error = await failure_of(face, "limit", *limits(face, RETRY_AFTER), nursery=nursery)
+async def test_rate_limit_reports_retry_delay(target: Target, nursery: trio.Nursery) -> None:
+    error = await failure_of(target, "limit", *limits(target, RETRY_AFTER), nursery=nursery)
     assert isinstance(error, ProviderStatusError)
     assert error.status == 429
     assert error.headers["retry-after"] == str(RETRY_AFTER)
@@ -126,28 +130,30 @@ OWN: list[tuple[tuple[ServerName, Protocol], Deed, type[ProviderError]]] = [
 
 
 @pytest.mark.parametrize(
-    ("face", "deed", "error"),
+    ("target", "deed", "error"),
     OWN,
-    ids=["-".join((*face, deed)) for face, deed, _ in OWN],
-    indirect=["face"],
+    ids=["-".join((*target, deed)) for target, deed, _ in OWN],
+    indirect=["target"],
 )
 async def test_server_fault_is_a_typed_error(
-    face: Face, deed: Deed, error: type[ProviderError], nursery: trio.Nursery
+    target: Target, deed: Deed, error: type[ProviderError], nursery: trio.Nursery
 ) -> None:
-    raised = await failure_of(face, deed, nursery=nursery, idle=SHORT)
+    raised = await failure_of(target, deed, nursery=nursery, idle=SHORT)
     assert type(raised) is error, raised
 
 
-async def test_response_without_finish_reason_is_kept(face: Face, nursery: trio.Nursery) -> None:
-    # Some endpoints never tell a reason, so what they said cannot be told from what is cut here.
-    await face.prepare("end")
-    # llmock does so itself.
-    early = [] if face.server == "llmock" else [Fault(5, insert=LAST_CHUNK, then="close")]
-    url = await faulty(nursery, face.url, *early)
+async def test_response_without_finish_reason_is_kept(
+    target: Target, nursery: trio.Nursery
+) -> None:
+    # Some endpoints never send a finish reason; a truncated response looks like one of theirs.
+    await target.prepare("end")
+    # llmock truncates the response itself.
+    early = [] if target.server == "llmock" else [Fault(5, insert=LAST_CHUNK, then="close")]
+    url = await faulty(nursery, target.url, *early)
     async with open_runtime() as runtime:
-        result = await runtime.run("greet", face.options(url=url), session_id="s")
-        await face.prepare("greet")
-        again = await runtime.run("greet", face.options(url=url), session_id="s")
+        result = await runtime.run("greet", target.options(url=url), session_id="s")
+        await target.prepare("greet")
+        again = await runtime.run("greet", target.options(url=url), session_id="s")
     assert result.text
     assert result.text != GREETING
     assert GREETING.startswith(result.text)
@@ -157,20 +163,20 @@ async def test_response_without_finish_reason_is_kept(face: Face, nursery: trio.
 
 @pytest.mark.feature("OAS-072")
 @pytest.mark.parametrize(
-    "face", [("llmock", "openai"), ("llmock", "anthropic")], ids="-".join, indirect=True
+    "target", [("llmock", "openai"), ("llmock", "anthropic")], ids="-".join, indirect=True
 )
-async def test_invalid_json_line_is_skipped_and_reported(face: Face) -> None:
-    await face.prepare("garble")
+async def test_invalid_json_line_is_skipped_and_reported(target: Target) -> None:
+    await target.prepare("garble")
     async with (
         open_runtime() as runtime,
-        runtime.stream("greet", face.options(), session_id="s") as events,
+        runtime.stream("greet", target.options(), session_id="s") as events,
     ):
         seen = [event async for event in events]
         result = events.result
     (notice,) = [event.text for event in seen if isinstance(event, StreamNotice)]
     assert "no JSON was skipped" in notice
     assert result.stop_reason == StopReason.COMPLETED
-    # The word of that line is lost, and every other is there.
+    # Only the word on that line is lost.
     assert result.text != GREETING
     assert all(word in GREETING for word in result.text.split())
     assert result.text.endswith("until it is all said.")

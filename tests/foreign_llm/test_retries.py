@@ -1,4 +1,4 @@
-"""Servers that others wrote fail once and then answer: the run gets its answer, as it should be."""
+"""Servers from other projects fail once and then respond: the run gets the complete response."""
 
 import time
 
@@ -8,20 +8,20 @@ import trio
 
 from agent_actors import StopReason, open_runtime
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, RunEvent
-from tests.foreign_llm.faces import LONG, RETRY_AFTER, Deed, Face, Protocol
 from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, faulty
-from tests.foreign_llm.test_faults import limits, told_in_band
+from tests.foreign_llm.targets import LONG, RETRY_AFTER, Deed, Protocol, Target
+from tests.foreign_llm.test_faults import error_in_band, limits
 from tests.foreign_llm.tiny_model import GREETING
 from tests.run.helpers import check_history, check_quiet
 
 LLMOCK = [("llmock", "openai"), ("llmock", "anthropic")]
 
 
-async def greeted(face: Face, deed: Deed, url: str) -> list[RunEvent]:
-    """One run that is greeted in the end, and what its reader saw."""
+async def greeted(target: Target, deed: Deed, url: str) -> list[RunEvent]:
+    """Return the result and the events of one run that succeeds after a retry."""
     with trio.fail_after(LONG):
         async with open_runtime() as runtime:
-            async with runtime.stream(deed, face.options(url=url), session_id="s") as events:
+            async with runtime.stream(deed, target.options(url=url), session_id="s") as events:
                 seen = [event async for event in events]
                 result = events.result
             check_quiet(runtime)
@@ -32,7 +32,7 @@ async def greeted(face: Face, deed: Deed, url: str) -> list[RunEvent]:
 
 
 def shown(events: list[RunEvent]) -> list[str]:
-    """What each attempt showed, as text."""
+    """Return the text that each attempt showed."""
     texts = [""]
     for event in events:
         if isinstance(event, AttemptRestarted):
@@ -43,48 +43,48 @@ def shown(events: list[RunEvent]) -> list[str]:
 
 
 @pytest.mark.feature("OAS-113")
-async def test_a_limit_is_waited_out(face: Face, nursery: trio.Nursery) -> None:
-    await face.prepare("recover")
-    url = await faulty(nursery, face.url, *limits(face, RETRY_AFTER))
+async def test_rate_limit_delay_is_observed(target: Target, nursery: trio.Nursery) -> None:
+    await target.prepare("recover")
+    url = await faulty(nursery, target.url, *limits(target, RETRY_AFTER))
     began = time.monotonic()
-    seen = await greeted(face, "recover", url)
+    seen = await greeted(target, "recover", url)
     assert time.monotonic() - began >= RETRY_AFTER
     assert shown(seen) == [GREETING]
 
 
 @pytest.mark.parametrize("then", ["close", "reset"])
-async def test_broken_response_is_retried(face: Face, then: str, nursery: trio.Nursery) -> None:
-    await face.prepare("greet", "greet")
+async def test_broken_response_is_retried(target: Target, then: str, nursery: trio.Nursery) -> None:
+    await target.prepare("greet", "greet")
     fault = Fault(5, more=40, then="close" if then == "close" else "reset")
-    url = await faulty(nursery, face.url, fault)
-    broken, whole = shown(await greeted(face, "greet", url))
+    url = await faulty(nursery, target.url, fault)
+    broken, whole = shown(await greeted(target, "greet", url))
     assert whole == GREETING
     assert GREETING.startswith(broken)
     assert 0 < len(broken) < len(GREETING)
 
 
-async def test_overload_inside_200_is_retried(face: Face, nursery: trio.Nursery) -> None:
-    await face.prepare("greet", "greet")
-    fault = Fault(5, insert=told_in_band(face) + LAST_CHUNK, then="close")
-    url = await faulty(nursery, face.url, fault)
-    assert shown(await greeted(face, "greet", url))[-1] == GREETING
+async def test_overload_inside_200_is_retried(target: Target, nursery: trio.Nursery) -> None:
+    await target.prepare("greet", "greet")
+    fault = Fault(5, insert=error_in_band(target) + LAST_CHUNK, then="close")
+    url = await faulty(nursery, target.url, fault)
+    assert shown(await greeted(target, "greet", url))[-1] == GREETING
 
 
-@pytest.mark.parametrize("face", LLMOCK, ids="-".join, indirect=True)
+@pytest.mark.parametrize("target", LLMOCK, ids="-".join, indirect=True)
 @pytest.mark.parametrize("deeds", [["recover"], ["cut", "greet"]], ids="-".join)
-async def test_a_judge_of_clients_finds_nothing(face: Face, deeds: list[Deed]) -> None:
-    # llmock looks at each attempt, its pause and whether it was right to make it.
-    await face.prepare(*deeds)
-    await greeted(face, deeds[0], face.url)
-    assert await face.findings() == []
+async def test_llmock_finds_no_client_errors(target: Target, deeds: list[Deed]) -> None:
+    # llmock judges each attempt, its delay, and whether a retry was appropriate.
+    await target.prepare(*deeds)
+    await greeted(target, deeds[0], target.url)
+    assert await target.findings() == []
 
 
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
-@pytest.mark.parametrize("face", [("aimock", "openai")], ids=["aimock"], indirect=True)
-async def test_all_runs_finish_despite_refusals(face: Face, protocol: Protocol) -> None:
-    # It throws dice, so how often it is asked differs; that a refusal costs one request does not.
-    face = attrs.evolve(face, protocol=protocol)
-    options = face.options(headers={"x-aimock-chaos-ratelimit": "0.33"})
+@pytest.mark.parametrize("target", [("aimock", "openai")], ids=["aimock"], indirect=True)
+async def test_all_runs_finish_despite_refusals(target: Target, protocol: Protocol) -> None:
+    # llmock refuses at random, so the number of requests varies; each refusal costs one request.
+    target = attrs.evolve(target, protocol=protocol)
+    options = target.options(headers={"x-aimock-chaos-ratelimit": "0.33"})
     texts: list[str] = []
     async with open_runtime() as runtime:
         async with trio.open_nursery() as nursery:

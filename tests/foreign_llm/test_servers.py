@@ -1,4 +1,4 @@
-"""What is started for these tests ends with them, and what is missing is named."""
+"""The servers of these tests end with the tests, and a server that is not installed is named."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ from tests.foreign_llm.servers import REQUIRED, served
 from tests.foreign_llm.tiny_model import ANSWER, CITIES, GREETING, LOOKING, vocabulary
 
 HELD = Path(servers.__file__).parent / "held.py"
-# A program with a child of its own; both hold the standard output open.
+# A program with a child process; both hold the standard output open.
 FAMILY = "import subprocess, sys; print(1, flush=True); subprocess.run(['sleep', '600'])"
 
 
@@ -27,13 +27,13 @@ def test_server_tree_ends_with_stdin() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"1\n"
         process.stdin.close()
-        # Ends only when nobody is left who could write to it.
+        # The read ends only when no process is left that could write to the pipe.
         assert process.stdout.read() == b""
     assert process.returncode != 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_they_end_with_a_signal_too(number: signal.Signals) -> None:
+def test_server_tree_ends_with_signal(number: signal.Signals) -> None:
     with held(FAMILY) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"1\n"
@@ -42,7 +42,7 @@ def test_they_end_with_a_signal_too(number: signal.Signals) -> None:
     assert process.returncode == 128 + number
 
 
-def test_the_end_of_a_program_is_told() -> None:
+def test_exit_status_is_passed_on() -> None:
     with held("raise SystemExit(3)") as process:
         assert process.wait() == 3
 
@@ -57,7 +57,7 @@ def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("nothing_installed")
 @pytest.mark.parametrize("name", ["aimock", "llmock", "llama.cpp"])
-def test_a_server_that_is_missing_is_named(
+def test_missing_server_is_named(
     name: servers.ServerName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
@@ -86,7 +86,7 @@ def test_tiny_model_repeats_its_texts() -> None:
 
 
 def text_of(tokens: list[str]) -> str:
-    """What a tokenizer makes of them."""
+    """Return the text that a tokenizer makes of these tokens."""
     found = b""
     for token in tokens:
         if token.startswith("<0x"):

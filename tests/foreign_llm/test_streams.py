@@ -1,18 +1,18 @@
-"""Answers, tools and whole loops, at servers that others wrote, in both protocols."""
+"""Responses, tools and agent loops work with servers from other projects in both protocols."""
 
 import pytest
 import trio
 
 from agent_actors import AgentOptions, StopReason, ThinkingBlock, Tool, open_runtime, tool
 from agent_actors.domain.events import AssistantDelta, AssistantThinking
-from tests.foreign_llm.faces import LONG, THOUGHT, Deed, Face
 from tests.foreign_llm.fault_proxy import Fault, faulty
+from tests.foreign_llm.targets import LONG, THOUGHT, Deed, Target
 from tests.foreign_llm.tiny_model import ANSWER, CITIES, GREETING, LOOKING
 from tests.run.helpers import check_history, check_quiet
 
 
 def barometer() -> Tool:
-    """A tool whose calls wait for each other: alone, one would never end."""
+    """Return a tool whose calls wait for each other: a call on its own would never end."""
     both = trio.Event()
     asked: list[str] = []
 
@@ -29,7 +29,7 @@ def barometer() -> Tool:
 
 
 async def check_loop(options: AgentOptions) -> None:
-    """One run that looks after the weather, to its end."""
+    """Run the weather loop to its end and check it."""
     with trio.fail_after(LONG):
         async with open_runtime() as runtime:
             result = await runtime.run("look", options, session_id="s")
@@ -44,11 +44,11 @@ async def check_loop(options: AgentOptions) -> None:
     assert len({call.id for call in asking.tool_calls}) == len(CITIES)
 
 
-async def test_an_answer_streams_as_it_is_made(face: Face) -> None:
-    await face.prepare("greet")
+async def test_response_streams_incrementally(target: Target) -> None:
+    await target.prepare("greet")
     async with (
         open_runtime() as runtime,
-        runtime.stream("greet", face.options(), session_id="s") as events,
+        runtime.stream("greet", target.options(), session_id="s") as events,
     ):
         seen = [event async for event in events]
         result = events.result
@@ -59,24 +59,24 @@ async def test_an_answer_streams_as_it_is_made(face: Face) -> None:
     assert result.usage.output_tokens > 0
 
 
-async def test_tools_run_in_parallel_to_completion(face: Face) -> None:
-    await face.prepare("look")
-    await check_loop(face.options(tools=[barometer()]))
+async def test_tools_run_in_parallel_to_completion(target: Target) -> None:
+    await target.prepare("look")
+    await check_loop(target.options(tools=[barometer()]))
 
 
-async def test_single_byte_reads_change_nothing(face: Face, nursery: trio.Nursery) -> None:
-    await face.prepare("look")
+async def test_single_byte_reads_change_nothing(target: Target, nursery: trio.Nursery) -> None:
+    await target.prepare("look")
     slow = Fault(piece=1)
-    url = await faulty(nursery, face.url, slow, slow)
-    await check_loop(face.options(url=url, tools=[barometer()]))
+    url = await faulty(nursery, target.url, slow, slow)
+    await check_loop(target.options(url=url, tools=[barometer()]))
 
 
-async def test_server_accepts_its_own_history(face: Face) -> None:
-    await face.prepare("greet", "look", "greet")
+async def test_server_accepts_its_own_history(target: Target) -> None:
+    await target.prepare("greet", "look", "greet")
     async with open_runtime() as runtime:
-        first = await runtime.run("greet", face.options(), session_id="s")
-        then = await runtime.run("look", face.options(tools=[barometer()]), session_id="s")
-        last = await runtime.run("greet", face.options(), session_id="s")
+        first = await runtime.run("greet", target.options(), session_id="s")
+        then = await runtime.run("look", target.options(tools=[barometer()]), session_id="s")
+        last = await runtime.run("greet", target.options(), session_id="s")
     assert [first.text, then.text, last.text] == [GREETING, ANSWER, GREETING]
     check_history(last.messages)
     roles = [message.role for message in last.messages]
@@ -84,10 +84,10 @@ async def test_server_accepts_its_own_history(face: Face) -> None:
     assert roles == ["user", "assistant", *looked, "user", "assistant"]
 
 
-async def test_sessions_at_once_get_each_an_answer(face: Face) -> None:
+async def test_parallel_sessions_each_get_a_response(target: Target) -> None:
     greetings: list[Deed] = ["greet"] * 20
-    await face.prepare(*greetings)
-    options, texts = face.options(), list[str]()
+    await target.prepare(*greetings)
+    options, texts = target.options(), list[str]()
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
 
         async def one(number: int) -> None:
@@ -99,25 +99,25 @@ async def test_sessions_at_once_get_each_an_answer(face: Face) -> None:
     assert texts == [GREETING] * 20
 
 
-async def test_an_answer_at_its_longest_says_so(face: Face) -> None:
-    # llama.cpp's counts tokens; the others do as they are told.
-    await face.prepare("length")
+async def test_truncated_response_reports_length(target: Target) -> None:
+    # llama.cpp's server counts tokens; the other two report the counts that they are given.
+    await target.prepare("length")
     async with open_runtime() as runtime:
-        result = await runtime.run("length", face.options(max_tokens=5), session_id="s")
+        result = await runtime.run("length", target.options(max_tokens=5), session_id="s")
     assert result.stop_reason == StopReason.LENGTH
     assert GREETING.startswith(result.text)
     check_history(result.messages)
 
 
 @pytest.mark.parametrize(
-    "face", [("aimock", "openai"), ("aimock", "anthropic")], ids="-".join, indirect=True
+    "target", [("aimock", "openai"), ("aimock", "anthropic")], ids="-".join, indirect=True
 )
-async def test_thoughts_are_told_apart_and_go_back(face: Face) -> None:
+async def test_thinking_is_separated_and_sent_back(target: Target) -> None:
     async with open_runtime() as runtime:
-        async with runtime.stream("think", face.options(), session_id="s") as events:
+        async with runtime.stream("think", target.options(), session_id="s") as events:
             seen = [event async for event in events]
             result = events.result
-        again = await runtime.run("greet", face.options(), session_id="s")
+        again = await runtime.run("greet", target.options(), session_id="s")
     thoughts = [event.text for event in seen if isinstance(event, AssistantThinking)]
     assert "".join(thoughts) == THOUGHT
     assert (result.text, again.text) == (GREETING, GREETING)

@@ -1,17 +1,17 @@
-"""A language model written by hand, small enough to be made when a test starts.
+"""A language model written by hand, small enough to be created when a test starts.
 
-It owns a GGUF file of about two megabytes for the `llama` architecture, and knows nothing of the
-server that loads it. Attention and feed-forward are zero, so what a token leads to depends on that
-token alone: its embedding is a direction of its own, and the output layer gives the token that
-follows there, and only that one, nearly all of the probability. So the model is a chain, and a
-text is a path through it. A path may not cross itself or another, hence a text is cut such that no
-piece comes twice.
+The model is a GGUF file of about two megabytes for the `llama` architecture. This module does not
+depend on the server that loads it. Attention and feed-forward weights are zero, so the next token
+depends on the current token alone: the embedding of each token is a direction of its own, and the
+output layer gives nearly all of the probability to the token that follows. The model is therefore a
+chain, and a text is a path through it. A path must not cross itself or another path. A text is
+therefore split so that no piece occurs twice.
 
-Which path is taken is decided by the last token of the prompt, and that is decided by the chat
-template: one token after a result of a tool, one where tools are offered, one else.
+The last token of the prompt selects the path, and the chat template writes that token: one after a
+tool result, another if tools are offered, and a third otherwise.
 
-Only the standard library is used, since this runs in an environment that has the servers and
-nothing of ours. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+Only the standard library is used, because this runs in an environment that has the servers but not
+our packages. The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
 
 import struct
@@ -62,16 +62,16 @@ For each call answer with a JSON object within <tool_call></tool_call>:
 {% if messages[-1].role == "tool" %}<|answer|>{% elif tools %}<|look|>{% else %}<|greet|>{% endif %}
 {%- endif %}"""
 
-# One direction for each token of a path and one for all others, which together must fit.
+# The width must provide a direction for each token of a path, and one for all other tokens.
 _WIDTH: Final = 256
 _HEADS: Final = 4
 _HIDDEN: Final = 32
 _CONTEXT: Final = 4096
-# After normalization a direction is 16 long (the root of the width): the next token is then ahead
-# of every other by e to the 160th, which no temperature that is asked for makes up for.
+# After normalization a direction has length 16 (the root of the width). The next token then leads
+# every other token by a factor of e to the 160th, which no requested temperature can offset.
 _CERTAIN: Final = 10.0
 
-# Kinds of token and of value, as the format numbers them.
+# Types of tokens and values, with the numbers of the format.
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
 _UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
 _ALIGNMENT: Final = 32
@@ -80,10 +80,10 @@ _Tensor = tuple[str, tuple[int, ...], "array[float]"]
 
 
 def pieces(text: str, taken: frozenset[str]) -> list[str]:
-    """The text as tokens, none of them taken and none twice; what is not ASCII, byte by byte.
+    """Split the text into tokens that are not taken and do not repeat; non-ASCII becomes bytes.
 
     Raises:
-        LookupError: There is no such way to cut it.
+        LookupError: The text cannot be split in this way.
     """
     if not text:
         return []
@@ -103,7 +103,7 @@ def pieces(text: str, taken: frozenset[str]) -> list[str]:
 
 
 def vocabulary() -> tuple[list[str], list[int], list[list[str]]]:
-    """The tokens, their kinds, and each path as tokens, from its first to the end of the turn."""
+    """Return the tokens, their kinds, and each path as tokens up to the end of the turn."""
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     kinds = [_UNKNOWN, _CONTROL, _CONTROL] + [_BYTE] * 256
     controls = ["<|im_start|>", _END, *_PATHS]
@@ -131,7 +131,7 @@ def _weights(tokens: Sequence[str], paths: Sequence[Sequence[str]]) -> list[_Ten
     for at, (token, following) in enumerate(steps, start=1):
         direction[number[token]] = at
         output[number[following] * _WIDTH + at] = _CERTAIN
-    # What stands on no path ends the turn.
+    # A token that is on no path ends the turn.
     output[number[_END] * _WIDTH] = _CERTAIN
     for row, at in enumerate(direction):
         embedding[row * _WIDTH + at] = 1.0
@@ -189,7 +189,7 @@ def _metadata(tokens: Sequence[str], kinds: Sequence[int]) -> Iterator[tuple[str
 
 
 def write_model(path: Path) -> None:
-    """Write the model.
+    """Write the model to a file.
 
     Raises:
         OSError: The file cannot be written.
@@ -204,5 +204,5 @@ def write_model(path: Path) -> None:
         head += _string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, 0, at)
         at += 4 * len(data)
     head += bytes(-len(head) % _ALIGNMENT)
-    # Every tensor is a multiple of the alignment long, so that they follow each other directly.
+    # The length of every tensor is a multiple of the alignment, so that no padding is needed.
     path.write_bytes(head + b"".join(data.tobytes() for _, _, data in weights))

@@ -14,7 +14,7 @@ def test_single_refused_field_is_one_name() -> None:
 
 
 @pytest.mark.parametrize("field", ["text_tool_calls", "structured_output"])
-def test_a_mode_that_nobody_knows_is_refused(field: str) -> None:
+def test_unknown_mode_is_refused(field: str) -> None:
     modes: dict[str, object] = {field: "telepathy"}
     with pytest.raises(
         ConfigError, match=rf"the field '{field}' must be one of .*; got 'telepathy'"

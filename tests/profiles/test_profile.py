@@ -1,4 +1,4 @@
-"""A profile is checked where it is made, and knows which models differ."""
+"""A profile is validated when it is created, and applies its rules to the models they name."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,14 +8,14 @@ from agent_actors.errors import ConfigError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.profiles.profile import ModelRule, ProviderProfile
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker rejects must be rejected at run time too.
 build: Callable[..., ProviderProfile] = ProviderProfile
 
 SILENT = ChatDialect(refuses={"temperature"})
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"name": " "}, "the field 'name' must not be blank"),
         (
@@ -47,12 +47,14 @@ SILENT = ChatDialect(refuses={"temperature"})
         ),
     ],
 )
-def test_invalid_profile_field_is_refused_by_name(fields: Mapping[str, object], told: str) -> None:
+def test_invalid_profile_field_is_refused_by_name(
+    fields: Mapping[str, object], expected: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         build(**{"name": "mine", **fields})
 
     assert str(caught.value).startswith(f"profile {fields.get('name', 'mine')!r}: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_single_text_becomes_a_list() -> None:

@@ -1,4 +1,4 @@
-"""The package's profiles, files of a user's own, and what is told of a mistake in one."""
+"""The built-in profiles, a user's own profile files, and the errors for mistakes in such files."""
 
 import os
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_every_profile_is_tested() -> None:
         ),
     ],
 )
-def test_the_ways_of_a_model(name: str, model: str, expected: ChatDialect) -> None:
+def test_dialect_of_a_model(name: str, model: str, expected: ChatDialect) -> None:
     assert builtin_profiles()[name].dialect_of(model) == expected
 
 
@@ -127,7 +127,7 @@ def test_file_extends_known_and_earlier_profiles(tmp_path: Path) -> None:
     assert gateway.dialect == ChatDialect(
         max_tokens_field="max_completion_tokens", include_usage=False
     )
-    # A rule changes what its profile has; rules that were there before stand behind it.
+    # A rule changes values of its profile; inherited rules come after it.
     assert gateway.dialect_of("gpt-5-mini") == ChatDialect(
         max_tokens_field="max_completion_tokens", include_usage=False, cumulative=True
     )
@@ -151,7 +151,7 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[a", "not valid TOML"),
         ("x = 1", "'x' must be a table with the fields of a profile, such as [x]; got 1"),
@@ -190,12 +190,12 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
         ('[a]\nname = "b"', "there is no field 'name'"),
     ],
 )
-def test_mistake_names_file_profile_and_field(text: str, told: str) -> None:
+def test_mistake_names_file_profile_and_field(text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_profiles(text, source="mine.toml", known=builtin_profiles())
 
     assert str(caught.value).startswith("mine.toml: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_unreadable_file_is_named(tmp_path: Path) -> None:
@@ -223,12 +223,12 @@ FIELDS = st.sampled_from(["base_url", "models", "quirks", "extends", "refuses", 
 
 @given(st.dictionaries(FIELDS, VALUES, max_size=4))
 def test_any_table_parses_or_fails_clearly(table: dict[str, object]) -> None:
-    told = "s: profile 'a': "
+    message = "s: profile 'a': "
     with patch("tomllib.loads", return_value={"a": table}):
         try:
             (profile,) = parse_profiles("", source="s", known=builtin_profiles()).values()
         except ConfigError as error:
-            told = str(error)
+            message = str(error)
         else:
             assert profile.name == "a"
-    assert told.startswith("s: profile 'a': ")
+    assert message.startswith("s: profile 'a': ")

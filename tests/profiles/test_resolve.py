@@ -1,4 +1,4 @@
-"""What is given counts, then AGENT_ACTORS_*, the provider's own variables, and its profile."""
+"""Arguments take precedence over AGENT_ACTORS_*, the provider's own variables, and its profile."""
 
 import pytest
 

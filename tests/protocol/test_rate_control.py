@@ -1,4 +1,4 @@
-"""How fast an endpoint may be asked, learnt from its refusals."""
+"""The request rate for an endpoint is learned from its refusals."""
 
 import heapq
 import itertools
@@ -26,7 +26,7 @@ def answered(pace: RateController, count: int) -> None:
 
 
 def admitted(pace: RateController, *, now: float = 0.0, live: int = 0) -> list[Ticket]:
-    """Begin as many as may be unanswered at once."""
+    """Begin as many requests as the window allows."""
     tickets: list[Ticket] = []
     while pace.wait(now, live) == 0 and len(tickets) < 1000:
         tickets.append(pace.begin(now))
@@ -48,7 +48,7 @@ def test_response_widens_refusal_halves_window() -> None:
     refused(pace)
     answered(pace, 40)
     wide = pace.statistics().window
-    assert 8 < wide < 10  # 1 + 1 + 1/2 + ...: by one in a window's worth of answers
+    assert 8 < wide < 10  # 1 + 1 + 1/2 + ...: the window grows by one per window of responses
     refused(pace)
     assert pace.statistics().window == wide / 2
     for _ in range(10):
@@ -78,7 +78,7 @@ def test_retry_after_pauses_every_request() -> None:
     assert pace.statistics().paused_until == 15
 
 
-def test_window_bounds_requests_under_way() -> None:
+def test_window_limits_requests_in_progress() -> None:
     pace = RateController()
     refused(pace, live=3)
     assert pace.wait(0, 3) == math.inf
@@ -116,7 +116,7 @@ def test_slow_endpoint_gets_spaced_requests() -> None:
     assert len(admitted(pace, now=7)) > 1
 
 
-def test_a_wide_window_is_none() -> None:
+def test_wide_window_becomes_unlimited() -> None:
     pace = RateController()
     refused(pace)
     answered(pace, 64 * 64)
@@ -160,7 +160,9 @@ def test_idle_endpoint_always_admits_a_request(steps: list[str], data: st.DataOb
 
 
 class _Endpoint:
-    """Takes so many requests a second, or at once; its clients try again until it does."""
+    """An endpoint with a limit on its rate or concurrency, and clients that retry until they
+    succeed.
+    """
 
     def __init__(
         self,
@@ -266,4 +268,4 @@ def test_clients_fill_a_concurrency_limit() -> None:
     endpoint = _Endpoint(at_once=10)
     endpoint.run(clients=200, turns=5)
     assert endpoint.sent / 1000 < 1.6
-    assert endpoint.now < 1000 * 0.055 / 10 * 1.2  # an answer takes 55 ms on the average
+    assert endpoint.now < 1000 * 0.055 / 10 * 1.2  # a response takes 55 ms on average

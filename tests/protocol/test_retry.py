@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and when."""
+"""Which failures are retried, and after what delay."""
 
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -35,7 +35,7 @@ def deadline(kind: DeadlineKind) -> ProviderDeadlineError:
 
 
 @pytest.mark.parametrize("code", [408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
-def test_a_passing_status_is_tried_again(code: int) -> None:
+def test_temporary_status_is_retried(code: int) -> None:
     assert judge(status(code), now=NOW).again
 
 
@@ -76,7 +76,7 @@ def test_permanent_failures_are_not_retried(code: int) -> None:
         (status(400, x_should_retry="perhaps"), Verdict(again=False)),
     ],
 )
-def test_a_failure_has_its_verdict(error: ProviderError, verdict: Verdict) -> None:
+def test_failures_are_classified(error: ProviderError, verdict: Verdict) -> None:
     assert judge(error, now=NOW) == verdict
 
 
@@ -133,7 +133,7 @@ def at(seconds: float) -> str:
         ),
     ],
 )
-def test_an_endpoint_says_how_long_to_wait(headers: dict[str, str], pause: float | None) -> None:
+def test_headers_determine_the_pause(headers: dict[str, str], pause: float | None) -> None:
     found = wanted_pause(headers, now=NOW, limited=True)
     assert found == (pause if pause is None else pytest.approx(pause))
 

@@ -1,4 +1,4 @@
-"""The event stream decoder against named cases, and against a literal reading of the standard."""
+"""The event stream decoder, tested by named cases and a literal reading of the standard."""
 
 import itertools
 import re
@@ -23,7 +23,7 @@ EMOJI = "😀".encode()
 
 
 class Seen(NamedTuple):
-    """What an observer of a decoder has seen by some point of the stream."""
+    """The state that an observer of a decoder sees at some point of the stream."""
 
     events: list[ServerSentEvent]
     last_event_id: str
@@ -36,18 +36,18 @@ def message(
     return ServerSentEvent(event=event, data=data, id=last_id, retry=retry)
 
 
-# --- the standard, read literally -----------------------------------------------------------------
+# --- a literal reading of the standard ------------------------------------------------------------
 
 
 def decode_by_the_standard(stream: bytes) -> str:
-    """The UTF-8 decoder of the Encoding standard, byte by byte, with its two boundaries."""
+    """Decode UTF-8 byte by byte, with the two boundaries of the Encoding standard."""
     text: list[str] = []
     point = needed = 0
     lower, upper = 0x80, 0xBF
     for byte in stream:
         if needed and not lower <= byte <= upper:
             needed, lower, upper = 0, 0x80, 0xBF
-            text.append("\ufffd")  # and the same byte is looked at again, as a first one
+            text.append("\ufffd")  # the same byte is then read again as a first byte
         elif needed:
             lower, upper = 0x80, 0xBF
             point = point << 6 | byte & 0x3F
@@ -73,7 +73,7 @@ def decode_by_the_standard(stream: bytes) -> str:
 
 
 def lines_by_the_standard(text: str) -> list[str]:
-    """The lines of `text` that have an end; what follows the last end is no line yet."""
+    """Return the finished lines of `text`; the text after the last line end is not a line yet."""
     return re.split("\r\n|\n|\r", text)[:-1]
 
 
@@ -110,7 +110,7 @@ def interpret_by_the_standard(stream: bytes) -> Seen:
     return Seen(events, last_event_id, reconnection_time)
 
 
-# --- ways of feeding ------------------------------------------------------------------------------
+# --- ways to split a stream -----------------------------------------------------------------------
 
 
 def chunks_at(stream: bytes, cuts: list[int]) -> list[bytes]:
@@ -134,7 +134,7 @@ def decoded(chunks: list[bytes]) -> list[ServerSentEvent]:
 def decoded_within(
     chunks: list[bytes], *, line: int = 1000, event: int = 1000
 ) -> tuple[Seen, str | None]:
-    """What is seen of a stream under bounds, and the error that ended it, if one did."""
+    """Decode with these limits; return the observed state, and the error that ended it, if any."""
     decoder = SSEDecoder(max_line_bytes=line, max_event_bytes=event)
     events: list[ServerSentEvent] = []
     error: str | None = None
@@ -170,7 +170,7 @@ def split_streams(draw: st.DrawFn) -> list[bytes]:
 # --- named cases ----------------------------------------------------------------------------------
 
 CASES: dict[str, tuple[bytes, list[ServerSentEvent]]] = {
-    # The examples of the standard.
+    # The standard's own examples.
     "plain messages": (
         b"data: the first\n\ndata: the second, it\ndata: has two lines\n\ndata: the third\n\n",
         [message("the first"), message("the second, it\nhas two lines"), message("the third")],
@@ -238,7 +238,7 @@ CASES: dict[str, tuple[bytes, list[ServerSentEvent]]] = {
         "retry: ²\nretry: 1_0\ndata: a\n\n".encode(),
         [message("a")],
     ),
-    # Bytes that are no UTF-8.
+    # Invalid UTF-8.
     "stray bytes": (b"data: a\xffb\x80\n\n", [message("a\ufffdb\ufffd")]),
     "a character cut by a line end": (
         b"data: " + EMOJI[:3] + b"\ndata: " + EMOJI[3:] + b"\n\n",
@@ -410,7 +410,7 @@ def test_close_discards_unfinished_event() -> None:
         decoder.feed(b"data: a\n\n")
 
 
-# --- bounds ---------------------------------------------------------------------------------------
+# --- limits ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -519,7 +519,7 @@ def test_events_are_independent_of_splits(chunks: list[bytes], line: int, event:
 @given(streams, st.integers(1, 12))
 def test_stream_fails_exactly_at_line_limit(stream: bytes, line: int) -> None:
     longest = max(map(len, re.split(b"\r\n|\n|\r", stream.removeprefix(BOM))))
-    # The first two bytes of a BOM cannot be told from text before the third has come.
+    # The first two bytes of a BOM cannot be distinguished from text until the third arrives.
     if not BOM.startswith(stream):
         assert (decoded_within([stream], line=line)[1] is not None) == (longest > line)
 
@@ -531,7 +531,7 @@ def look_again(*_: object) -> Never:
     raise AssertionError("the unfinished line was looked at again")
 
 
-# A growth test without a clock: an unfinished line that can be appended to and measured, no more.
+# This tests growth without a clock: the unfinished line can only be appended to and measured.
 AppendOnly = type(
     "AppendOnly",
     (bytearray,),

@@ -1,6 +1,6 @@
-"""The quick way through the event stream decoder against the plain one: the same data, any split.
+"""The fast path through the event stream decoder gives the same data as the plain path.
 
-Reads that `feed_plain` refuses are fed, as its caller does.
+Reads that `feed_plain` rejects are passed to `feed`, as its caller does.
 """
 
 import pytest
@@ -14,7 +14,9 @@ NO_BOUND = 1000
 
 
 def plainly(chunks: list[bytes], bound: int = NO_BOUND) -> tuple[list[str], str | None]:
-    """The data of the events, and the error that ended them, read by `feed_plain` where it can."""
+    """Read with `feed_plain` where possible; return the events' data, and the error that ended
+    them.
+    """
     decoder = SSEDecoder(max_line_bytes=bound, max_event_bytes=bound)
     found: list[str] = []
     try:
@@ -31,7 +33,7 @@ def plainly(chunks: list[bytes], bound: int = NO_BOUND) -> tuple[list[str], str 
 
 
 def carefully(chunks: list[bytes], bound: int = NO_BOUND) -> tuple[list[str], str | None]:
-    """The same, without it."""
+    """Read without `feed_plain`; return the same."""
     decoder = SSEDecoder(max_line_bytes=bound, max_event_bytes=bound)
     found: list[str] = []
     try:

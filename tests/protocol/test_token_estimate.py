@@ -1,4 +1,4 @@
-"""Which parts of a message are counted, and by how much the naive counter errs."""
+"""Which parts of a message are counted, and how large the error of the naive counter is."""
 
 import pytest
 from hypothesis import given
@@ -20,8 +20,8 @@ from agent_actors.errors import ConfigError
 from agent_actors.protocol.token_estimate import message_tokens, naive_tokens, rough_tokens
 from agent_actors.testing import strategies
 
-# What OpenAI's own tokenisers have for these texts, the larger of cl100k_base and r50k_base; the
-# figures are those of its published guide to counting tokens.
+# The counts of OpenAI's own tokenizers, the larger of cl100k_base and r50k_base, from its published
+# guide to counting tokens.
 KNOWN = {
     "antidisestablishmentarianism": 6,
     "2 + 2 = 4": 7,
@@ -107,7 +107,7 @@ def test_rough_count_is_quarter_of_characters(messages: Messages) -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, True, None, "3"])
-def test_a_counter_that_counts_nothing_is_told(count: object) -> None:
+def test_invalid_counter_result_is_an_error(count: object) -> None:
     def broken(text: str, /) -> int:
         return count  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 

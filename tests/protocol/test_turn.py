@@ -1,4 +1,4 @@
-"""The agent loop, as transcripts; and every cell of its table."""
+"""The agent loop as transcripts, and every cell of its state table."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ from agent_actors.protocol.turn import (
     TurnMachine,
     UserInput,
 )
-from tests.protocol.turn_playbook import ToolUseError, answer, play, result, told, use
+from tests.protocol.turn_playbook import ToolUseError, answer, brief, play, result, use
 
 GO = UserInput("go")
 STARTED = ["append user:go", "model 1"]
@@ -86,7 +86,7 @@ def test_an_answer_without_calls_ends_the_loop() -> None:
 )
 def test_finish_reason_sets_stop_reason(finish: FinishReason, stop_reason: str) -> None:
     ended = thinking().feed(answer("Hm", finish=finish))
-    assert told(ended[-1]) == f"finish {stop_reason}"
+    assert brief(ended[-1]) == f"finish {stop_reason}"
 
 
 def test_call_results_return_to_the_model() -> None:
@@ -123,10 +123,10 @@ def test_excess_calls_get_error_results() -> None:
     )
 
 
-def test_calls_run_whatever_the_finish_reason_says() -> None:
+def test_calls_run_for_any_finish_reason() -> None:
     one = thinking()
     commands = one.feed(answer(use("a"), finish="stop"))
-    assert [told(c) for c in commands] == ["append answer call:a", "start a"]
+    assert [brief(c) for c in commands] == ["append answer call:a", "start a"]
 
 
 @pytest.mark.feature("OAS-067")
@@ -146,14 +146,14 @@ def test_invalid_call_is_reported_not_run() -> None:
 def test_broken_calls_return_directly_to_model() -> None:
     broken = ToolUseError("the call does not name a tool", None, "x")
     commands = thinking().feed(answer(broken))
-    assert [told(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
+    assert [brief(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
 
 
 @pytest.mark.feature("ASDK-009")
 def test_model_stop_closes_its_calls() -> None:
     done = ModelCompleted((use("a"), ToolUseError("no", None, "x")), done=True)
     commands = thinking().feed(done)
-    assert [told(c) for c in commands] == [
+    assert [brief(c) for c in commands] == [
         "append answer call:a call:x synthetic:x synthetic:a",
         "finish completed",
     ]
@@ -193,7 +193,10 @@ def test_new_input_waits_for_next_turn() -> None:
 def test_unused_input_is_left_over() -> None:
     one = thinking(1)
     one.feed(UserInput("too late"))
-    assert [told(c) for c in one.feed(answer("Bye."))] == ["append answer", "finish max_iterations"]
+    assert [brief(c) for c in one.feed(answer("Bye."))] == [
+        "append answer",
+        "finish max_iterations",
+    ]
     assert [waiting.text for waiting in one.pending_input] == ["too late"]
 
 
@@ -225,7 +228,7 @@ def test_empty_prompt_continues_the_conversation() -> None:
     play(machine(), UserInput(""), ["model 1"], answer("so"), ["append answer", "finish completed"])
 
 
-def test_an_image_alone_is_something_said() -> None:
+def test_image_alone_is_a_prompt() -> None:
     one = machine()
     shown = UserInput("", (ImageBlock("https://example.org/a.png"),))
     play(one, shown, ["append user:", "model 1"])
@@ -246,7 +249,7 @@ def test_left_open_calls_have_no_result() -> None:
 @pytest.mark.parametrize("state", [State.READY, State.MODEL, State.TOOLS, State.OUTPUT])
 def test_interrupt_closes_calls_and_ends_run(state: State) -> None:
     one = in_state(state)
-    commands = [told(c) for c in one.feed(Interrupted("interrupted", "stop"))]
+    commands = [brief(c) for c in one.feed(Interrupted("interrupted", "stop"))]
     closed = ["append synthetic:a"] if state is State.TOOLS else []
     assert commands == [*closed, "finish interrupted"]
     assert one.state is State.DONE
@@ -255,7 +258,7 @@ def test_interrupt_closes_calls_and_ends_run(state: State) -> None:
 
 def test_a_used_up_budget_names_itself() -> None:
     commands = acting("a").feed(BudgetExceeded("tokens"))
-    assert [told(c) for c in commands] == ["append synthetic:a", "finish budget:tokens"]
+    assert [brief(c) for c in commands] == ["append synthetic:a", "finish budget:tokens"]
 
 
 EVENTS: dict[str, TurnEvent] = {
@@ -303,7 +306,7 @@ def test_wrong_transition_target_is_found() -> None:
 
 def test_blocks_that_are_no_calls_pass_through() -> None:
     commands = thinking().feed(answer(ImageBlock("https://example.org/a.png")))
-    assert told(commands[-1]) == "finish completed"
+    assert brief(commands[-1]) == "finish completed"
 
 
 @given(
@@ -324,7 +327,9 @@ def test_refused_answer_starts_no_call(kinds: list[str], reason: FinishReason, d
         blocks[name] = made[kind]
     found = ModelCompleted(tuple(blocks.values()), reason, done=done)
     append, finish = thinking().feed(found)
-    assert told(finish) == f"finish {'content_filter' if reason == 'content_filter' else 'refusal'}"
-    entries = told(append).split()[2:]
+    assert (
+        brief(finish) == f"finish {'content_filter' if reason == 'content_filter' else 'refusal'}"
+    )
+    entries = brief(append).split()[2:]
     ids = [name for name, block in blocks.items() if not isinstance(block, TextBlock)]
     assert entries == [*(f"call:{one}" for one in ids), *(f"synthetic:{one}" for one in ids)]

@@ -1,4 +1,4 @@
-"""The loop where the answer has to be of some type: looked at, told what is wrong, asked again."""
+"""The loop validates a typed output, reports errors to the model, and asks it again."""
 
 import attrs
 import pytest
@@ -12,7 +12,7 @@ from agent_actors.protocol.turn import (
     TurnMachine,
     UserInput,
 )
-from tests.protocol.turn_playbook import ToolUseError, answer, play, result, told, use
+from tests.protocol.turn_playbook import ToolUseError, answer, brief, play, result, use
 
 GO = UserInput("go")
 STARTED = ["append user:go", "model 1"]
@@ -29,7 +29,7 @@ def thinking(*, retries: int = 2, max_iterations: int = 25) -> TurnMachine:
     return one
 
 
-def test_an_answer_that_fits_ends_the_run() -> None:
+def test_valid_output_ends_the_run() -> None:
     play(
         machine(),
         GO,
@@ -62,15 +62,15 @@ def test_output_retries_are_bounded(retries: int) -> None:
     one = thinking(retries=retries)
     for iteration in range(retries):
         one.feed(answer("no"))
-        assert [told(c) for c in one.feed(NO)] == [
+        assert [brief(c) for c in one.feed(NO)] == [
             "append user:mend it",
             f"model {iteration + 2}",
         ]
     one.feed(answer("no"))
-    assert [told(c) for c in one.feed(NO)] == ["finish output_invalid"]
+    assert [brief(c) for c in one.feed(NO)] == ["finish output_invalid"]
 
 
-def test_output_retries_count_over_whole_run() -> None:
+def test_output_retries_count_per_run() -> None:
     play(
         thinking(retries=1),
         answer("no"),
@@ -91,27 +91,27 @@ def test_output_retries_count_over_whole_run() -> None:
 def test_response_with_calls_is_not_output() -> None:
     one = thinking()
     commands = one.feed(attrs.evolve(answer("{}", use("a")), output="{}"))
-    assert [told(c) for c in commands] == ["append answer call:a", "start a"]
+    assert [brief(c) for c in commands] == ["append answer call:a", "start a"]
 
 
 def test_broken_calls_are_not_checked() -> None:
     commands = thinking().feed(answer("{}", ToolUseError("no JSON", "{", "x", "tool")))
-    assert [told(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
+    assert [brief(c) for c in commands] == ["append answer call:x synthetic:x", "model 2"]
 
 
 def test_structured_output_precedes_surrounding_text() -> None:
     commands = thinking().feed(attrs.evolve(answer("Here it is. ", "{}"), output="{}"))
-    assert told(commands[-1]) == "check {}"
+    assert brief(commands[-1]) == "check {}"
 
 
 def test_empty_structured_output_is_checked() -> None:
     commands = thinking().feed(attrs.evolve(answer("Here it is."), output=""))
-    assert told(commands[-1]) == "check "
+    assert brief(commands[-1]) == "check "
 
 
 def test_refusal_ends_run_without_retry() -> None:
     commands = thinking().feed(answer("I will not.", finish="refusal"))
-    assert [told(c) for c in commands] == ["append answer", "finish refusal"]
+    assert [brief(c) for c in commands] == ["append answer", "finish refusal"]
 
 
 @pytest.mark.parametrize("finish", ["length", "paused"])
@@ -131,7 +131,7 @@ def test_valid_output_ignores_finish_reason(
 ) -> None:
     one = thinking()
     one.feed(answer("{}", finish=finish))
-    assert [told(c) for c in one.feed(OutputValid())] == ["finish completed"]
+    assert [brief(c) for c in one.feed(OutputValid())] == ["finish completed"]
 
 
 def test_later_invalid_output_keeps_own_reason() -> None:
@@ -140,31 +140,31 @@ def test_later_invalid_output_keeps_own_reason() -> None:
     one.feed(UserInput("and?"))
     one.feed(OutputValid())
     one.feed(answer("no"))
-    assert [told(c) for c in one.feed(NO)] == ["append user:mend it", "model 3"]
+    assert [brief(c) for c in one.feed(NO)] == ["append user:mend it", "model 3"]
 
 
 def test_model_stop_is_not_retried() -> None:
     one = thinking()
     one.feed(ModelCompleted(answer("no").blocks, done=True))
-    assert [told(c) for c in one.feed(NO)] == ["finish output_invalid"]
+    assert [brief(c) for c in one.feed(NO)] == ["finish output_invalid"]
 
 
 def test_asking_again_counts_as_an_iteration() -> None:
     one = thinking(max_iterations=1)
     one.feed(answer("no"))
-    assert [told(c) for c in one.feed(NO)] == ["finish max_iterations"]
+    assert [brief(c) for c in one.feed(NO)] == ["finish max_iterations"]
 
 
 def test_exhausted_run_reports_output_reason() -> None:
     one = thinking(max_iterations=1, retries=0)
     one.feed(answer("no"))
-    assert [told(c) for c in one.feed(NO)] == ["finish output_invalid"]
+    assert [brief(c) for c in one.feed(NO)] == ["finish output_invalid"]
 
 
 def test_waiting_input_precedes_output_check() -> None:
     one = thinking()
     one.feed(UserInput("and?"))
-    assert [told(c) for c in one.feed(answer("{}"))] == [
+    assert [brief(c) for c in one.feed(answer("{}"))] == [
         "append answer",
         "append user:and?",
         "model 2",
@@ -180,17 +180,19 @@ def test_input_during_check_joins_next_turn(
     one = thinking()
     one.feed(answer("{}"))
     assert one.feed(UserInput("and?")) == ()
-    assert [told(c) for c in one.feed(verdict)] == [*told_first, "append user:and?", "model 2"]
+    assert [brief(c) for c in one.feed(verdict)] == [*told_first, "append user:and?", "model 2"]
 
 
 def test_interrupt_during_check_ends_run() -> None:
     one = thinking()
     one.feed(answer("{}"))
-    assert [told(c) for c in one.feed(Interrupted("interrupted", "stop"))] == ["finish interrupted"]
+    assert [brief(c) for c in one.feed(Interrupted("interrupted", "stop"))] == [
+        "finish interrupted"
+    ]
     assert one.state is State.DONE
 
 
-def test_without_an_output_nothing_is_looked_at() -> None:
+def test_run_without_output_type_checks_nothing() -> None:
     play(TurnMachine(25), GO, STARTED, answer("{}"), ["append answer", "finish completed"])
 
 

@@ -1,4 +1,4 @@
-"""A test of the turn machine reads like a transcript: what comes in, and what goes out."""
+"""Helpers for tests of the turn machine that read like a transcript of events and commands."""
 
 from collections.abc import Sequence
 
@@ -25,24 +25,24 @@ from agent_actors.protocol.turn import (
 
 
 def use(call_id: str, **arguments: JsonValue) -> ToolUseBlock:
-    """A call of a tool."""
+    """Return a tool call."""
     return ToolUseBlock(call_id, "tool", dict(arguments))
 
 
 def answer(*blocks: AssistantBlock | str, finish: FinishReason = "stop") -> ModelCompleted:
-    """A model's answer."""
+    """Return a model's response."""
     return ModelCompleted(
         tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks), finish_reason=finish
     )
 
 
 def result(call_id: str, text: str = "fine") -> ToolFinished:
-    """A call's end."""
+    """Return the end of a call."""
     return ToolFinished(ToolCallResult(call_id, "tool", {}, text))
 
 
-def told(command: Command) -> str:
-    """A command in one word or two."""
+def brief(command: Command) -> str:
+    """Return a command as one or two words."""
     match command:
         case Append(entries=entries):
             return "append " + " ".join(_entry(entry) for entry in entries)
@@ -72,7 +72,7 @@ def play(machine: TurnMachine, *script: TurnEvent | Sequence[str]) -> None:
     """Feed each event and expect the commands that follow it."""
     for event, expected in zip(script[::2], script[1::2], strict=True):
         assert not isinstance(event, Sequence)
-        assert [told(command) for command in machine.feed(event)] == expected
+        assert [brief(command) for command in machine.feed(event)] == expected
 
 
-__all__ = ["ToolUseError", "answer", "play", "result", "told", "use"]
+__all__ = ["ToolUseError", "answer", "brief", "play", "result", "use"]

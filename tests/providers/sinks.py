@@ -10,11 +10,11 @@ from agent_actors.domain.model import ModelDelta
 
 @attrs.define(eq=False)
 class CollectingSink:
-    """Keeps what it is fed.
+    """A sink that collects the deltas it is fed.
 
     Attributes:
-        batches: Each call of `feed`.
-        room: While unset, the sink is full.
+        batches: The deltas of each call of `feed`.
+        room: While this event is not set, the sink is full.
     """
 
     batches: list[list[ModelDelta]] = attrs.Factory(list[list[ModelDelta]])
@@ -23,7 +23,7 @@ class CollectingSink:
 
     @classmethod
     def roomy(cls) -> "CollectingSink":
-        """One that is never full."""
+        """Return a sink that is never full."""
         sink = cls()
         sink.room.set()
         return sink
@@ -41,5 +41,5 @@ class CollectingSink:
 
     @property
     def deltas(self) -> list[ModelDelta]:
-        """All that it was fed."""
+        """All deltas that the sink was fed."""
         return [delta for batch in self.batches for delta in batch]

@@ -1,4 +1,4 @@
-"""Failures whose likely cause is the base URL."""
+"""Failures that are probably caused by a wrong base URL."""
 
 from collections.abc import Callable
 
@@ -68,7 +68,7 @@ async def test_other_failures_get_no_hint(body: bytes, status: int) -> None:
     assert "POST" not in await message(OpenAIChat(base_url="http://h", exchange=exchange))
 
 
-# --- limits of a stream ---------------------------------------------------------------------------
+# --- limits on a stream ---------------------------------------------------------------------------
 
 Make = Callable[..., ModelProvider]
 

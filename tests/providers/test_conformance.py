@@ -1,7 +1,7 @@
-"""The law of decoding, over both protocols: the same turn in, the same blocks out.
+"""Decoding conformance in both protocols: the same turn always gives the same blocks.
 
-Every quirk alone, every pair that goes together, and random mixes, under any split. `make
-test-deep` draws at least `DEEP_EXAMPLES` of the random ones, and tells how many held.
+The tests cover every quirk alone, every possible pair of quirks, and random mixes, with all kinds
+of splits. `make test-deep` draws at least `DEEP_EXAMPLES` random mixes and reports how many passed.
 """
 
 import os
@@ -28,7 +28,7 @@ from agent_actors.testing.replies import Protocol
 from agent_actors.testing.script import Step
 from agent_actors.testing.strategies import distorted_turns, mixes, turns
 
-# One of everything, with what is hard about each.
+# A turn with every kind of content, including the difficult cases of each.
 TURN: Final[tuple[Step, ...]] = (
     think("Let me", " th\U0001f600ink", signature="seal"),
     think("again"),
@@ -48,8 +48,9 @@ PAIRED: Final = {
 }
 DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 DEEP_EXAMPLES: Final = 100_000
-# Derandomised, every shard would draw the same; deep ones are many, so that all workers have some.
-# Mixes and splits for each turn that is drawn: a turn takes longest to draw.
+# The number of mixes and splits to draw per turn, because drawing a turn takes longest.
+# Derandomized
+# shards would all draw the same, so there is one; the deep profile has many, for all workers.
 TRIES: Final = 4
 EXAMPLES: Final = settings().max_examples * TRIES
 SHARDS: Final = -(-DEEP_EXAMPLES // len(QUIRKS) // EXAMPLES) if DEEP else 1
@@ -61,7 +62,7 @@ def check(found: DistortedTurn, split: range | list[int]) -> None:
 
 
 def ways(body: bytes) -> Iterator[range]:
-    """Whole, byte by byte, and cut amid whatever there is."""
+    """Yield positions for no split, for single bytes, and for a split every 11 bytes."""
     yield range(0)
     yield range(1, len(body))
     yield range(5, len(body), 11)
@@ -74,7 +75,7 @@ def test_a_quirk_alone_changes_no_block(protocol: Protocol, quirk: str) -> None:
         check(found, split)
 
 
-# Traced, thousands of pairs take a minute, and show no line that a quirk alone has not shown.
+# With tracing, thousands of pairs take a minute and cover no line that single quirks do not cover.
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("protocol", "quirk"), EACH)
 def test_a_pair_of_quirks_changes_no_block(protocol: Protocol, quirk: str) -> None:
@@ -96,16 +97,16 @@ def test_quirks_and_splits_change_no_block(
         turns(finishes=True),
         st.lists(st.tuples(mixes(protocol=protocol), CUTS), min_size=TRIES, max_size=TRIES),
     )
-    def law(turn: list[Step], tries: list[tuple[frozenset[str], list[int]]]) -> None:
+    def passes(turn: list[Step], tries: list[tuple[frozenset[str], list[int]]]) -> None:
         nonlocal held
         for mix, places in tries:
             found = QUIRKS[protocol].distorted(turn, mix)
             check(found, [place % len(found.body) for place in places])
             held += 1
 
-    law()
+    passes()
     assert held >= EXAMPLES
-    record_property("law_examples", held)  # the end of the run tells their sum
+    record_property("conformance_examples", held)  # the summary of the test run adds these up
 
 
 @given(st.sampled_from(tuple(QUIRKS)), st.data())

@@ -69,7 +69,7 @@ class Streams:
 
 
 class Yields:
-    """An async generator, and whether it was closed."""
+    """A provider with an async generator, which records whether it was closed."""
 
     def __init__(self, *pieces: object) -> None:
         self._pieces = pieces
@@ -91,11 +91,11 @@ class Whole(Streams):
         return ANSWER
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 @pytest.mark.feature("OAGS-046")
-def test_a_whole_provider_is_passed_through() -> None:
+def test_complete_provider_is_passed_through() -> None:
     provider: object = Whole()
     assert adapt_provider(provider) is provider
 
@@ -191,7 +191,7 @@ async def test_cancelled_reader_closes_generator() -> None:
     assert generator.closed
 
 
-async def test_a_full_sink_is_waited_for() -> None:
+async def test_full_sink_is_awaited() -> None:
     for source in (Completes(), Yields(TextDelta("Hello"))):
         sink = CollectingSink()
         async with trio.open_nursery() as nursery:
@@ -211,7 +211,7 @@ async def test_invalid_delta_closes_the_generator() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, 3, {"text": "x"}])
-async def test_another_answer_is_refused(answer: object) -> None:
+async def test_wrong_complete_result_is_refused(answer: object) -> None:
     with pytest.raises(ProviderProtocolError, match=r"Completes: complete\(\) returned"):
         await adapt_provider(Completes(answer)).complete(REQUEST)
 
@@ -252,7 +252,9 @@ def test_class_instead_of_object_is_refused() -> None:
 
 async def test_stream_with_hidden_signature_gets_sink() -> None:
     class Builtin:
-        stream: Callable[..., object] = max  # it tells no signature, and cannot compare these two
+        stream: Callable[..., object] = (
+            max  # it has no readable signature, and cannot compare these two arguments
+        )
 
     with pytest.raises(TypeError, match="'>' not supported"):
         await adapt_provider(Builtin()).complete(REQUEST)
@@ -284,7 +286,7 @@ async def test_missing_name_and_close_are_added() -> None:
     await provider.aclose()
 
 
-async def test_the_sink_that_drops_has_always_room() -> None:
+async def test_dropping_sink_always_has_room() -> None:
     sink = DroppingSink()
     assert sink.full is False
     await sink.wait_room()

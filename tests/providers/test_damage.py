@@ -1,8 +1,9 @@
-"""Damaged and refused responses in both protocols: which of their calls may be carried out.
+"""Damaged and refused responses in both protocols: which of their calls may run.
 
-A response is drawn as frames, one event each, and one or several frames are damaged. The oracle
-knows what was sent: a call that comes out as a `ToolUseBlock` must have exactly the arguments that
-were sent for its id. Damage that leaves another valid JSON object is left out: no reader can tell.
+The test draws a response as frames of one event each and damages one or more frames. The oracle
+knows the response as sent: a call that is read as a `ToolUseBlock` must have exactly the arguments
+sent for its id. Damage that leaves another valid JSON object is left out, because no reader can
+detect it.
 """
 
 import json
@@ -26,7 +27,7 @@ PROTOCOLS = ("chat", "messages")
 
 @attrs.frozen
 class Sent:
-    """A response as it was sent, and the calls in it by their ids."""
+    """A response as it was sent, and its calls by id."""
 
     protocol: str
     frames: tuple[bytes, ...]
@@ -41,7 +42,7 @@ ARGUMENTS: st.SearchStrategy[dict[str, object]] = st.dictionaries(
 
 @st.composite
 def calls(draw: st.DrawFn, place: int) -> tuple[str, str, dict[str, object], list[str]]:
-    """Id, name, arguments and the fragments in which the arguments come."""
+    """Draw a call: its id, name and arguments, and the fragments of the arguments."""
     arguments = draw(ARGUMENTS)
     spelled = bool(arguments) or draw(st.booleans())
     whole = json.dumps(arguments, ensure_ascii=False) if spelled else ""
@@ -52,7 +53,7 @@ def calls(draw: st.DrawFn, place: int) -> tuple[str, str, dict[str, object], lis
 
 @st.composite
 def responses(draw: st.DrawFn, protocol: str, *, ends: bool = True) -> Sent:
-    """Text, then calls, one after the other or (in chat completions) interleaved."""
+    """Draw a response of text, then calls, which chat completions may interleave."""
     made = [draw(calls(place)) for place in range(draw(st.integers(0, 3)))]
     said = draw(st.sampled_from(["", "Let me see."]))
     if protocol == "chat":
@@ -105,7 +106,7 @@ def read(protocol: str, pieces: Sequence[bytes]) -> tuple[list[ModelDelta], Mode
 
 
 def outcome(protocol: str, pieces: Sequence[bytes]) -> tuple[object, ModelCompleted | str]:
-    """What was shown, and the response or its error, for a comparison of splits."""
+    """Return the deltas and the response or its error, to compare splits."""
     try:
         return read(protocol, pieces)
     except ProviderError as error:
@@ -119,7 +120,7 @@ GARBAGE = st.sampled_from([b"\xff", b"\x00\x01", b"<html>", b"}{", b'"', b"\n", 
 
 @st.composite
 def damaged(draw: st.DrawFn, frame: bytes) -> bytes:
-    """A frame with a part lost or overwritten, that is no valid event any more."""
+    """Draw a frame with a part lost or overwritten, so that it is not a valid event."""
     body = frame.rstrip(b"\n")
     start = draw(st.integers(0, len(body) - 1))
     end = draw(st.integers(start + 1, len(body)))
@@ -136,18 +137,18 @@ def damaged(draw: st.DrawFn, frame: bytes) -> bytes:
         case "end":
             body = body[: start + 1]
         case _:
-            return body  # what follows is on the same line
+            return body  # the next frame continues on the same line
     return body + b"\n\n"
 
 
 def is_seen(before: bytes, after: bytes) -> bool:
-    """Whether a reader can tell that this is damaged: no line of it is another valid event."""
+    """Return whether a reader can detect the damage: no line is another valid event."""
     if not after.strip():
         return False
     lines = [line for line in after.replace(b"\r", b"\n").split(b"\n") if line]
     data = b"\n".join(line[5:].strip() for line in lines if line.startswith(b"data:"))
     if b"[DONE]" in before or not data:
-        # A frame that became a comment, or a short name without JSON, is ignored by the standard.
+        # The standard ignores a frame that became a comment, and a short field name without JSON.
         return any(line.rstrip().endswith(b"}") and line != data for line in lines)
     try:
         value = json.loads(data)
@@ -170,9 +171,9 @@ def test_damage_never_changes_a_call(protocol: str, data: st.DataObject) -> None
     body = b"".join(frames)
     assert outcome(protocol, [body[at : at + 1] for at in range(len(body))]) == found
     if isinstance(found[1], str):
-        return  # the response failed with a typed error, and no call of it runs
+        return  # the response failed with a typed error, and none of its calls runs
     assert_as_sent(sent, found[1])
-    if min(places) + 2 < len(frames):  # else the response was complete before the damage
+    if min(places) + 2 < len(frames):  # otherwise the response was complete before the damage
         assert found[1].damaged_lines
         assert any(isinstance(one, NoticeDelta) for one in cast("list[ModelDelta]", found[0]))
 
@@ -186,7 +187,7 @@ def assert_as_sent(sent: Sent, found: ModelCompleted) -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @given(st.data())
 def test_no_call_that_lost_a_line_runs(protocol: str, data: st.DataObject) -> None:
-    """A line that is lost between the fragments of a call: what is left looks complete."""
+    """If a line between the fragments of a call is lost, the rest may look complete."""
     sent = data.draw(responses(protocol).filter(lambda one: bool(one.calls)))
     mark = b"tool_calls" if protocol == "chat" else b"input_json_delta"
     inside = [at for at, frame in enumerate(sent.frames) if mark in frame and b"id-" not in frame]
@@ -287,13 +288,13 @@ def test_damage_after_the_chat_reason_spares_calls() -> None:
     assert isinstance(found.blocks[0], ToolUseBlock)
     more = chat.calls(chat.entry(1, "b", "f", A), finish="tool_calls")
     _, found = read("chat", chat_frames(one, DAMAGE, more, chat.DONE))
-    # The reason meant nothing, so it had closed nothing.
+    # More calls follow, so the reason was not the end, and the first call may be damaged too.
     assert [type(block) for block in found.blocks] == [ToolUseError, ToolUseBlock]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_damage_without_a_reason_voids_every_call(protocol: str) -> None:
-    """The lost line may have been the one that refused the response."""
+    """The lost line may have been the refusal of the response."""
     if protocol == "chat":
         one = chat.calls(chat.entry(0, "a", "f", A), chat.entry(1, "b", "f", A))
         frames = chat_frames(one, DAMAGE, chat.DONE)
@@ -372,7 +373,7 @@ def test_chat_fault_voids_the_open_call(line: bytes) -> None:
 
 
 def test_foreign_fragments_void_a_numbered_call() -> None:
-    """Fragments under a number that no block has may belong to a call whose beginning was lost."""
+    """Fragments with the index of an unknown block may belong to a call whose start was lost."""
     pieces = [messages.arguments('{"q": "'), messages.arguments('"}', index=7)]
     events = [messages.begin(), messages.start(0, messages.tool_use()), *pieces]
     found = messages.answer(*events, messages.stop(0), *messages.end("tool_use"))
@@ -380,7 +381,7 @@ def test_foreign_fragments_void_a_numbered_call() -> None:
 
 
 def test_damaged_thoughts_lose_their_signature() -> None:
-    """A signature of other thoughts is refused by the endpoint with every later request."""
+    """If thinking and signature do not match, the endpoint rejects every later request."""
     begun = messages.start(0, {"type": "thinking", "thinking": "", "signature": ""})
     rest = [messages.seal("s"), messages.stop(0), *messages.text_block("Hi", index=1)]
     frames = [messages.frame(one) for one in (messages.begin(), begun, messages.thought("Hm"))]
@@ -433,6 +434,6 @@ def test_stop_details_say_what_the_endpoint_said() -> None:
     filtered = chat.answer(CHAT_REFUSALS[3]).stop_details
     assert filtered is not None
     assert (filtered.type, filtered.category) == ("content_filter", "violence")
-    told = chat.answer(CHAT_REFUSALS[2], chat.chunk({}, "stop")).stop_details
-    assert told is not None
-    assert (told.type, told.explanation) == ("refusal", "I can't.")
+    details = chat.answer(CHAT_REFUSALS[2], chat.chunk({}, "stop")).stop_details
+    assert details is not None
+    assert (details.type, details.explanation) == ("refusal", "I can't.")

@@ -1,4 +1,4 @@
-"""What endpoints want echoed goes back to them, and what a caller wants sent to everybody."""
+"""Endpoints get back their own fields; a caller's own fields are sent to all endpoints."""
 
 import json
 
@@ -33,7 +33,7 @@ NO_TOOLS = ChatDialect(refuses={"tools"})
 
 
 def said(origin: str) -> Messages:
-    """A conversation of which each block wants something echoed."""
+    """Return a conversation in which each block has a field to echo."""
     extra: JsonObject = {"citations": ["C"], "own": "O"}
     blocks = (
         ThinkingBlock("Hm.", "S", extra={"of_thought": "T"}, origin=origin),
@@ -56,7 +56,7 @@ def request(messages: Messages, asked: Origin) -> ModelRequest:
 
 
 def echoed(body: bytes) -> set[str]:
-    """The echoes in a body, by the capital letters that stand for them."""
+    """Return the echoed fields in a body, by the capital letters that represent them."""
     found: set[str] = set()
 
     def look(value: JsonValue) -> None:
@@ -87,7 +87,7 @@ def claude(messages: Messages, asked: Origin) -> set[str]:
 
 def test_chat_endpoint_gets_only_own_echoes() -> None:
     own = said(CHAT.mark)
-    # A seal has no place on this wire, whoever gave it.
+    # Chat completions have no field for a signature, whichever endpoint sent it.
     assert chat(own, CHAT) == set("TCOWKF")
     moved = attrs.evolve(CHAT, endpoint="http://moved/v1")
     assert chat(own, moved) == set("TCOWKF")
@@ -181,7 +181,7 @@ def with_mark(block: ContentBlock, mark: str) -> ContentBlock:
 def test_plain_history_encodes_equally_everywhere(
     history: Messages, endpoint: str, mark: str
 ) -> None:
-    # A mark on a block that has nothing to echo changes nothing either.
+    # A mark on a block without fields to echo changes nothing either.
     bearing = Messages(
         Message(one.role, tuple(with_mark(block, mark) for block in one.blocks)) for one in history
     )

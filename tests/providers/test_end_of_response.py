@@ -1,4 +1,4 @@
-"""The end of an answer whose endpoint says neither `[DONE]` nor goodbye; on a virtual clock."""
+"""The end of a response if the endpoint sends no `[DONE]` and stays connected."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def part(*chunks: object) -> bytes:
 
 
 class Lingering:
-    """An exchange whose reads come after pauses, and whose connection then stays open."""
+    """An exchange with pauses between its reads, whose connection then stays open."""
 
     def __init__(self, *script: bytes | float) -> None:
         self.script = script
@@ -51,7 +51,7 @@ class Lingering:
 
 
 async def answered(*script: bytes | float) -> tuple[str, Usage, float]:
-    """The text, the usage, and after how many seconds it was known."""
+    """Return the text, the usage, and the seconds until the response was complete."""
     chat = OpenAIChat(base_url=BASE, exchange=Lingering(*script))
     began = trio.current_time()
     found = await chat.complete(REQUEST)
@@ -65,7 +65,7 @@ async def test_quirk_32_open_connection_waits_briefly(
     assert (text_, usage.estimated, seconds) == ("Hello", True, GRACE)
 
 
-async def test_calls_are_whole_after_the_grace_too(autojump_clock: MockClock) -> None:
+async def test_calls_are_complete_after_grace_period(autojump_clock: MockClock) -> None:
     exchange = Lingering(part(calls(entry(0, "a", "now", "")), chunk({}, "tool_calls")))
     found = await OpenAIChat(base_url=BASE, exchange=exchange).complete(REQUEST)
     assert made(found) == [("a", "now", {})]
@@ -98,8 +98,8 @@ async def test_quirk_31_continuing_endpoint_is_awaited(
 async def test_usage_with_choices_ends_nothing(
     autojump_clock: MockClock,
 ) -> None:
-    beside = {**text(""), "usage": COUNTED["usage"]}
-    body = part(text("Hel"), COUNTED, text("lo", "stop"), beside, COUNTED, text("lost"))
+    empty_delta = {**text(""), "usage": COUNTED["usage"]}
+    body = part(text("Hel"), COUNTED, text("lo", "stop"), empty_delta, COUNTED, text("lost"))
     assert (await answered(body))[0] == "Hello"
     assert (await answered(part(text("Hel"), COUNTED, text("lo")), DONE))[0] == "Hello"
 

@@ -1,4 +1,4 @@
-"""Deadlines and the end of an answer, and of a failure, in both protocols; on a virtual clock."""
+"""Deadlines at the end of a response and after a failure, in both protocols."""
 
 import gzip
 import math
@@ -54,13 +54,13 @@ def make_messages(exchange: ByteExchange) -> ModelProvider:
 
 @attrs.frozen
 class Wire:
-    """A protocol: its provider, and what an endpoint sends.
+    """A protocol: its provider, and parts of a stream.
 
     Attributes:
-        make: Makes the provider.
-        whole: A stream up to a reason for the end.
-        more: More text after that.
-        end: The end.
+        make: Creates the provider.
+        whole: A stream up to the finish reason.
+        more: More text after the finish reason.
+        end: The end of the stream.
     """
 
     make: Make
@@ -87,7 +87,7 @@ finished = pytest.mark.parametrize("wire", [CHAT, MESSAGES])
 
 @attrs.define(eq=False)
 class Lingering:
-    """An exchange whose reads come after pauses, and whose connection then stays open."""
+    """An exchange with pauses between its reads, whose connection then stays open."""
 
     script: Sequence[Step]
     status: int = 200
@@ -126,7 +126,7 @@ async def ask(
     deadlines: Timeouts,
     sink: CollectingSink | None = None,
 ) -> tuple[ModelCompleted | ProviderError, float]:
-    """Ask as the runtime does; the answer or the failure, and after how many seconds."""
+    """Send a request as the runtime does; return the response or error, and the elapsed seconds."""
     stream = ModelStream(provider)
     await nursery.start(stream.owner.serve)
     began = trio.current_time()
@@ -249,7 +249,7 @@ async def test_status_wins_over_broken_body_on_sockets(nursery: trio.Nursery, ma
     await exchange.aclose()
 
 
-# --- answers --------------------------------------------------------------------------------------
+# --- responses ------------------------------------------------------------------------------------
 
 
 @finished
@@ -351,7 +351,7 @@ async def test_provider_that_ignores_stop_is_cancelled(
 ) -> None:
     class Deaf:
         name = BASE
-        told = 0
+        calls = 0
 
         async def stream(self, request: object, sink: object) -> ModelCompleted:
             assert isinstance(sink, DeadlineSink)
@@ -360,7 +360,7 @@ async def test_provider_that_ignores_stop_is_cancelled(
             raise AssertionError
 
         def tell(self) -> None:
-            self.told += 1
+            self.calls += 1
 
         async def complete(self, request: object) -> ModelCompleted:
             raise NotImplementedError
@@ -371,7 +371,7 @@ async def test_provider_that_ignores_stop_is_cancelled(
     deaf = Deaf()
     error, after = await ask(nursery, deaf, Timeouts(first_token=3))
     assert isinstance(error, ProviderDeadlineError)
-    assert (error.kind, error.seconds, after, deaf.told) == ("first_token", 3, 8.0, 1)
+    assert (error.kind, error.seconds, after, deaf.calls) == ("first_token", 3, 8.0, 1)
 
 
 async def test_usage_within_grace_is_counted(

@@ -1,4 +1,4 @@
-"""A body of another API than the requested one is named in the error, in both protocols."""
+"""If a body belongs to another API than the requested one, the error names that API."""
 
 import json
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""An output that is asked for by a tool: a tool on the wire, and text on this side of it."""
+"""An output requested through a tool: a tool call on the wire, and text for the caller."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -137,7 +137,7 @@ def test_the_call_becomes_text_and_the_output() -> None:
     assert answer.finish_reason == "stop"
 
 
-def test_output_beside_calls_becomes_text() -> None:
+def test_output_alongside_calls_becomes_text() -> None:
     real = ToolUseBlock("b", "lookup", {})
     answer = tool(LOOKUP).answer(
         ModelCompleted((ToolUseBlock("a", NAME, {"name": "ü"}), real), "tool_calls")
@@ -154,7 +154,7 @@ def test_first_output_call_wins() -> None:
 
 
 @pytest.mark.parametrize("finish", ["length", "tool_calls"])
-def test_invalid_output_call_is_no_output(finish: FinishReason) -> None:
+def test_invalid_output_call_gives_no_output(finish: FinishReason) -> None:
     broken = ToolUseError("cut", '{"na', "a", NAME)
     answer = tool().answer(ModelCompleted((broken,), finish))
     assert answer.blocks == (TextBlock('{"na'),)
@@ -207,8 +207,8 @@ def test_json_only_endpoint_gets_schema_text() -> None:
     assert asked.system_prompt.startswith("Be brief.\n\nThe final answer is one JSON object")
     assert '{"name": {"type": "string"}}' in asked.system_prompt
     bare = attrs.evolve(request(), system_prompt="")
-    told = ask_for_output(bare, CollectingSink(), dialect).request.system_prompt
-    assert told.startswith("The final answer")
+    prompt = ask_for_output(bare, CollectingSink(), dialect).request.system_prompt
+    assert prompt.startswith("The final answer")
 
 
 def test_a_callers_own_format_wins() -> None:

@@ -1,4 +1,4 @@
-"""The first character of a body, however it comes; and answers without an end."""
+"""The first character of a body is found however it arrives, and endless responses are rejected."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ def test_blank_lines_are_skipped_and_marks_kept() -> None:
         assert (len(kept), first) == (4, b"")
     assert begin_body(kept, b"\n{") == (b"{", b"{")
     assert begin_body(b"\xef\xbb", b"\xbfdata: x") == (b"\xef\xbb\xbfdata: x", b"d")
-    # A blank before the field's name makes it another field; that must stay to be seen.
+    # A blank before the field's name makes it another field, so the blank must be kept.
     assert begin_body(b"", b"\n data: x") == (b" data: x", b"d")
 
 
@@ -60,7 +60,7 @@ def feed(sink: Sink, more: bytes, times: int) -> None:
 
 
 def refuse(sink: Sink, more: bytes) -> None:
-    """Within the bound it is read, beyond it is not."""
+    """Check that the sink accepts data within its limit and rejects data beyond it."""
     feed(sink, more, 20)
     with pytest.raises(
         ProviderProtocolError, match=r"the response is too long: [45]... characters"
@@ -85,7 +85,7 @@ def low(monkeypatch: pytest.MonkeyPatch) -> None:
         (HARMONY, "commentary to=functions.f json{", chat.text(f'"{X}",')),
     ],
 )
-def test_an_answer_without_end_is_given_up(dialect: ChatDialect, first: str, more: object) -> None:
+def test_endless_response_is_abandoned(dialect: ChatDialect, first: str, more: object) -> None:
     sink = ResponseSink(
         DroppingSink(),
         lambda _: ChatResponseParser(chat.REQUEST, endpoint="e", dialect=dialect),
@@ -107,7 +107,7 @@ def test_an_answer_without_end_is_given_up(dialect: ChatDialect, first: str, mor
         ({"type": "new", "content": ""}, messages.add(0, {"type": "new_delta", "content": X})),
     ],
 )
-def test_nor_is_one_in_anthropics_protocol_kept(block: object, more: object) -> None:
+def test_endless_anthropic_response_is_abandoned(block: object, more: object) -> None:
     sink = ResponseSink(
         DroppingSink(),
         lambda _: MessageResponseParser(messages.REQUEST, endpoint="e"),

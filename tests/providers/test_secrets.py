@@ -45,7 +45,7 @@ ECHOES: list[tuple[int, bytes]] = [
 
 
 def hidden(text: str) -> bool:
-    """Whether no recognisable part of the key is in a text."""
+    """Return whether a text contains no recognizable part of the key."""
     forms = (KEY, json.dumps(KEY), repr(KEY), quote(KEY))
     return not any(form.strip("'\"")[:13] in text for form in forms)
 
@@ -88,7 +88,7 @@ async def test_causes_and_notes_are_redacted_too(make: Make) -> None:
 
 
 class Mine(Exception):
-    """An exception of the caller, with a value."""
+    """A caller's own exception, with a value."""
 
     values: list[str]
 

@@ -1,4 +1,4 @@
-"""What of an endpoint's token counts is a count."""
+"""Only valid token counts from an endpoint are used."""
 
 import math
 
@@ -17,7 +17,7 @@ ODD = ["1e400", "Infinity", "NaN", "-3", "1" + "0" * 40, "1e300"]
 
 
 @pytest.mark.parametrize("value", NO_COUNTS)
-def test_what_is_no_count_was_not_told(value: object) -> None:
+def test_invalid_count_is_treated_as_missing(value: object) -> None:
     assert count_in({"a": value, "b": 3}, "a", "b") == 3
     assert not is_told({"a": value}, "a", "b")
 
@@ -31,8 +31,8 @@ def test_count_under_first_nonzero_name_wins(value: object, count: int) -> None:
 
 @pytest.mark.parametrize("value", ODD)
 def test_absurd_count_is_ignored(value: str) -> None:
-    told = f'"usage":{{"prompt_tokens":{value},"completion_tokens":3}}'
-    body = sse(text("Hello", "stop"), done=False) + f'data: {{"choices":[],{told}}}\n\n'.encode()
+    counts = f'"usage":{{"prompt_tokens":{value},"completion_tokens":3}}'
+    body = sse(text("Hello", "stop"), done=False) + f'data: {{"choices":[],{counts}}}\n\n'.encode()
     answer = read(body)
     assert answer.blocks == (TextBlock("Hello"),)
     assert (answer.usage.output_tokens, answer.usage.estimated) == (3, True)

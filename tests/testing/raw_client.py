@@ -1,4 +1,4 @@
-"""A client that sees the bytes: what an HTTP library would hide or repair."""
+"""A client that sees the raw bytes, which an HTTP library would hide or repair."""
 
 import json
 import socket
@@ -13,7 +13,7 @@ from agent_actors.domain.json import JsonObject
 from agent_actors.testing.endpoint import ScriptedEndpoint
 
 Ending = Literal["closed", "reset"]
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits so long.
 PATIENCE: Final = 5.0
 
 QUESTION: Final[JsonObject] = {
@@ -24,7 +24,7 @@ QUESTION: Final[JsonObject] = {
 
 
 def request_bytes(body: JsonObject | bytes = QUESTION, *headers: str) -> bytes:
-    """A request for a chat completion."""
+    """Return a request for a chat completion."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [
         "POST /v1/chat/completions HTTP/1.1",
@@ -37,7 +37,7 @@ def request_bytes(body: JsonObject | bytes = QUESTION, *headers: str) -> bytes:
 
 @attrs.define(eq=False)
 class RawClient:
-    """One connection to an endpoint, as `async with`."""
+    """A connection to an endpoint, as an async context manager."""
 
     endpoint: ScriptedEndpoint
     reads: list[bytes] = attrs.Factory(list[bytes])
@@ -56,7 +56,7 @@ class RawClient:
         await trio.aclose_forcefully(self._stream)
 
     def reset(self) -> None:
-        """Break the connection by RST."""
+        """Reset the connection."""
         self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._stream.socket.close()
 
@@ -64,7 +64,7 @@ class RawClient:
         await self._stream.send_all(data)
 
     async def read_until(self, end: bytes) -> bytes:
-        """What comes, up to and with `end`."""
+        """Read up to and including `end`."""
         data = b""
         with trio.fail_after(PATIENCE):
             while end not in data:
@@ -75,7 +75,7 @@ class RawClient:
         return data
 
     async def read_to_end(self) -> tuple[bytes, Ending]:
-        """Everything until the connection ends, and how it ends."""
+        """Read until the connection ends; return the data and the kind of end."""
         read: list[bytes] = []
         with trio.fail_after(PATIENCE):
             try:
@@ -89,14 +89,14 @@ class RawClient:
 
 
 async def ask(endpoint: ScriptedEndpoint, body: JsonObject = QUESTION) -> tuple[bytes, Ending]:
-    """The whole answer of one request on a connection of its own, which is then closed."""
+    """Send a request over its own connection and return the complete response."""
     async with RawClient(endpoint) as client:
         await client.send(request_bytes(body, "Connection: close"))
         return await client.read_to_end()
 
 
 def body_of(response: bytes) -> bytes:
-    """The body, with the chunked encoding taken off as far as it goes."""
+    """Return the body, decoding the chunked encoding as far as it was received."""
     head, _, rest = response.partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" not in head:
         return rest

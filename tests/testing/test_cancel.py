@@ -24,7 +24,7 @@ def test_every_step_is_tried() -> None:
     assert seen[0].cancelled
     assert seen[-1].value == "done"
     assert seen[-1].error is None
-    # Before the first line, and at each checkpoint.
+    # A cancellation before the first line, and one at each checkpoint.
     assert steps == 4
     assert [outcome.cancelled for outcome in seen] == [True] * 4 + [False]
 
@@ -137,7 +137,7 @@ def test_leaked_system_task_is_found() -> None:
 
 
 async def swallow() -> str:
-    with contextlib.suppress(trio.Cancelled):  # the mistake to be found
+    with contextlib.suppress(trio.Cancelled):  # the mistake that the check must find
         await trio.sleep(1)
     return "as if nothing had been"
 
@@ -165,7 +165,7 @@ def test_unexpected_error_names_its_step() -> None:
         try:
             await trio.sleep(1)
         except trio.Cancelled:
-            raise RuntimeError("gave up") from None  # noqa: ASYNC104 - the mistake to be found
+            raise RuntimeError("gave up") from None  # noqa: ASYNC104 - the mistake that the check must find
 
     with pytest.raises(RuntimeError, match="gave up") as caught:
         cancel_at_every_step(turns_it_into_an_error)
@@ -180,7 +180,7 @@ def test_permitted_error_needs_a_cancel() -> None:
         try:
             await trio.sleep(1)
         except trio.Cancelled:
-            raise RuntimeError("gave up") from None  # noqa: ASYNC104 - the mistake to be found
+            raise RuntimeError("gave up") from None  # noqa: ASYNC104 - the mistake that the check must find
 
     async def broken() -> None:
         raise RuntimeError("always")
@@ -203,7 +203,7 @@ def test_run_hanging_after_cancel_is_found() -> None:
             finally:
                 scope.shield = True
                 with trio.move_on_after(200_000):
-                    await trio.sleep_forever()  # noqa: ASYNC102 - the mistake to be found
+                    await trio.sleep_forever()  # noqa: ASYNC102 - the mistake that the check must find
 
     with pytest.raises(AssertionError, match=r"hung for .* virtual seconds when cancelled"):
         cancel_at_every_step(waits_for_nobody)

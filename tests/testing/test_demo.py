@@ -37,7 +37,7 @@ def test_first_response_calls_tools_in_parallel() -> None:
             arguments[action.index] += str(action.arguments)
     assert list(names.values()) == ["a", "b", "a", "b", "a"]
     assert [json.loads(text) for text in arguments.values()] == [{}] * 5
-    # All calls are open before the first one is whole.
+    # All calls have begun before the first of them is complete.
     slots = [action.index for action in actions if isinstance(action, ToolCallDelta)]
     assert slots == [0, 1, 2, 3, 4] * 3
     assert isinstance(actions[0], Pause)

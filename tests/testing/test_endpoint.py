@@ -1,4 +1,4 @@
-"""The endpoint as clients use it, and what it counts."""
+"""The endpoint as clients use it, and its counters."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ async def opened(
         yield endpoint, client
 
 
-async def test_a_client_library_reads_a_streamed_answer() -> None:
+async def test_client_library_reads_a_streamed_response() -> None:
     async with opened(["Hello"]) as (endpoint, client):
         async with client.stream("POST", "/chat/completions", json=QUESTION) as response:
             assert response.headers["content-type"] == "text/event-stream"
@@ -37,7 +37,7 @@ async def test_a_client_library_reads_a_streamed_answer() -> None:
         assert endpoint.requests[0].headers["content-type"] == "application/json"
 
 
-async def test_a_client_library_reads_a_whole_answer() -> None:
+async def test_client_library_reads_an_unstreamed_response() -> None:
     async with opened([[say("a"), call("t")]]) as (_, client):
         answer = (await client.post("/chat/completions", json={"model": "m"})).json()
         assert answer["choices"][0]["message"]["content"] == "a"
@@ -59,7 +59,7 @@ async def test_replies_are_taken_in_order() -> None:
         assert ["three" in answers[2].text, "ur" in answers[3].text] == [True, True]
 
 
-async def test_function_tells_sessions_apart() -> None:
+async def test_function_distinguishes_sessions() -> None:
     def script(request: EndpointRequest) -> Reply:
         return reply(f"you said {request.last_content}", pause(0.01))
 
@@ -186,7 +186,7 @@ async def test_taken_port_is_an_error() -> None:
         assert again.base_url == first.base_url
 
 
-async def test_an_endpoint_that_does_not_listen_refuses() -> None:
+async def test_endpoint_without_listener_refuses_connections() -> None:
     async with ScriptedEndpoint([], listening=False) as endpoint:
         with pytest.raises(OSError, match="connect"):
             await trio.open_tcp_stream("127.0.0.1", endpoint.port)
@@ -240,7 +240,7 @@ async def test_script_notices_leaving_client() -> None:
 async def test_a_thousand_streams_are_served_at_once() -> None:
     async with ScriptedEndpoint(demo_script(0, deltas=3, every=0.01)) as endpoint:
         ended: list[str] = []
-        # Half a thousand file descriptors on each side stay below the usual limit of 1,024.
+        # 500 file descriptors on each side stay below the usual limit of 1,024.
         count = 480
 
         async def one() -> None:

@@ -1,4 +1,4 @@
-"""Every way in which the endpoint misbehaves, seen from a raw socket."""
+"""Every fault that the endpoint can produce, seen from a raw socket."""
 
 import pytest
 import trio
@@ -75,7 +75,7 @@ async def test_silence_until_client_leaves() -> None:
 
 
 @pytest.mark.parametrize(("reset", "ending"), [(False, "closed"), (True, "reset")])
-async def test_a_connection_that_ends_without_an_answer(reset: bool, ending: Ending) -> None:
+async def test_connection_that_ends_without_a_response(reset: bool, ending: Ending) -> None:
     assert await answer(hang_up(reset=reset)) == (b"", ending)
 
 
@@ -101,7 +101,7 @@ async def test_disconnect_leaves_sized_body_short() -> None:
 
 @pytest.mark.parametrize(("reset", "ending"), [(False, "closed"), (True, "reset")])
 async def test_a_disconnect_after_any_byte(reset: bool, ending: Ending) -> None:
-    # The ids count the requests: they would make the answers differ.
+    # Ids contain the number of the request, so without a fixed id the responses would differ.
     hello = reply("Hello", transform=lambda chunks: [one | {"id": "x"} for one in chunks])
     whole, _ = await answer(hello)
 
@@ -127,7 +127,7 @@ async def test_disconnect_and_split_combine() -> None:
     assert len((await answer(scripted))[0]) == 100
 
 
-async def test_an_answer_that_stalls_for_good() -> None:
+async def test_response_that_stalls_forever() -> None:
     async with ScriptedEndpoint([reply("a", hang())]) as endpoint, RawClient(endpoint) as client:
         await client.send(request_bytes())
         await client.read_until(b'"a"')
@@ -136,21 +136,21 @@ async def test_an_answer_that_stalls_for_good() -> None:
         assert scope.cancelled_caught
 
 
-async def test_an_answer_that_is_late() -> None:
+async def test_late_response() -> None:
     async with ScriptedEndpoint([reply("a", delay=0.05)]) as endpoint:
         before = trio.current_time()
         await ask(endpoint)
         assert trio.current_time() - before >= 0.05
 
 
-async def test_an_answer_that_pauses() -> None:
+async def test_response_with_a_pause() -> None:
     async with ScriptedEndpoint([reply("a", pause(0.05), "b")]) as endpoint:
         before = trio.current_time()
         await ask(endpoint)
         assert trio.current_time() - before >= 0.05
 
 
-async def test_an_error_told_in_an_answer() -> None:
+async def test_error_inside_a_response() -> None:
     data, _ = await answer(reply("a", in_band_error("overloaded", code="busy")))
 
     assert data.startswith(b"HTTP/1.1 200 OK\r\n")

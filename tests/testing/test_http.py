@@ -154,7 +154,7 @@ async def test_writes_are_cut_to_the_sizes_given() -> None:
             await client.send(request_bytes(QUESTION, "Connection: close"))
             data, _ = await client.read_to_end()
         assert b"hello" in body_of(data)
-        # The kernel may join writes, but it cuts none of this size.
+        # The kernel may join writes, but it does not split writes this small.
         boundaries = {8 * n for n in range(len(data))} | {8 * n + 3 for n in range(len(data))}
         place = 0
         for read in client.reads[:-1]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.testing.raw_client import QUESTION
 
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits so long.
 PATIENCE: Final = 20.0
 
 
@@ -34,7 +34,7 @@ def test_program_prints_url_and_follows_stdin() -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["--keep"]])
-def test_ctrl_c_ends_it_without_a_traceback(arguments: list[str]) -> None:
+def test_ctrl_c_prints_no_traceback(arguments: list[str]) -> None:
     with start(*arguments) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("http://127.0.0.1:")
@@ -57,15 +57,15 @@ def test_program_may_run_without_stdin() -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "status", "told"),
+    ("port", "status", "expected"),
     [("", 1, "another port, or 0"), ("70000", 2, "65535; got 70000"), ("x", 2, "'x'")],
 )
-def test_unusable_port_is_named_without_traceback(port: str, status: int, told: str) -> None:
+def test_unusable_port_is_named_without_traceback(port: str, status: int, expected: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = port or str(taken.getsockname()[1])
         with start("--port", port) as process:
             out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (status, "")
     assert port in err
-    assert told in err
+    assert expected in err
     assert "Traceback" not in err

@@ -43,7 +43,7 @@ def ask(
 
 @attrs.define(eq=False)
 class Sink:
-    """Keeps what it is fed and when; can be full until it is told otherwise."""
+    """A sink that records its deltas and their times, and can be full until `room` is set."""
 
     reads: list[tuple[float, tuple[ModelDelta, ...]]] = attrs.Factory(
         list[tuple[float, tuple[ModelDelta, ...]]]
@@ -73,7 +73,7 @@ async def test_turns_are_taken_and_requests_recorded() -> None:
     assert [request.messages.last_content() for request in model.requests] == ["a", "b"]
 
 
-async def test_it_is_a_model_provider() -> None:
+async def test_scripted_model_is_a_model_provider() -> None:
     model = ScriptedModel([], name="mine")
 
     assert isinstance(model, ModelProvider)
@@ -167,7 +167,7 @@ async def test_full_sink_stops_feeding(autojump_clock: MockClock) -> None:
     assert sink.texts() == ["hello"]
 
 
-async def test_a_failure_comes_after_what_was_said() -> None:
+async def test_failure_follows_earlier_text() -> None:
     sink = Sink()
     error = ProviderConnectError("it broke", endpoint="scripted")
 
@@ -228,7 +228,7 @@ async def test_a_closed_model_takes_no_requests() -> None:
         await model.complete(ask())
 
 
-def test_cancelled_anywhere_it_holds_nothing() -> None:
+def test_cancellation_anywhere_leaks_nothing() -> None:
     models: list[ScriptedModel] = []
 
     async def stream() -> None:

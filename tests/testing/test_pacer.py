@@ -1,4 +1,4 @@
-"""Answers whose deltas come every few milliseconds."""
+"""Responses with a delta every few milliseconds."""
 
 import socket
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def test_beats_are_framed() -> None:
 
 
 async def test_paced_bytes_equal_unpaced_bytes() -> None:
-    text = "What is said does not depend on when."
+    text = "The text does not depend on the timing."
     async with ScriptedEndpoint(
         [say(text, chunks=9), say(text, chunks=9, every=0.001)]
     ) as endpoint:
@@ -85,7 +85,7 @@ async def test_slow_client_delays_only_itself() -> None:
         assert data.count(large.encode()) == 3
 
 
-async def test_the_turn_goes_on_behind_its_beats() -> None:
+async def test_steps_after_paced_deltas_run() -> None:
     script = [reply(say(*"ab", every=0.001), disconnect(reset=True))]
     async with ScriptedEndpoint(script) as endpoint:
         data, ending = await ask(endpoint)
@@ -93,7 +93,7 @@ async def test_the_turn_goes_on_behind_its_beats() -> None:
         assert ending == "reset"
 
 
-async def test_leaving_the_endpoint_ends_what_is_paced() -> None:
+async def test_closing_endpoint_ends_paced_responses() -> None:
     async with AsyncExitStack() as clients:
         async with ScriptedEndpoint([say(*"a" * 500, every=0.05)]) as endpoint:
             client = await clients.enter_async_context(RawClient(endpoint))
@@ -125,7 +125,7 @@ async def test_departed_client_leaves_no_writes() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(pacer.run)
         with trio.fail_after(PATIENCE), pytest.raises(ClientGone):
-            # The last beat is too late to have been what showed it.
+            # The last write is due too late to be the one that detected the disconnect.
             await pacer.play(connection, [*[(0.001, b"x")] * 3, (60, b"y")])
         nursery.cancel_scope.cancel()
     connection.close()

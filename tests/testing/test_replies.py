@@ -15,7 +15,7 @@ def request(body: JsonObject) -> EndpointRequest:
     return EndpointRequest(0, 0, "POST", "/v1/chat/completions", {}, body, b"")
 
 
-def test_a_text_is_said() -> None:
+def test_text_is_a_say_step() -> None:
     assert reply("a") == reply(say("a"))
 
 
@@ -24,12 +24,12 @@ def test_step_without_wire_form_is_refused() -> None:
         reply(fail(ValueError("x")))
 
 
-def test_what_is_no_step_is_refused() -> None:
+def test_non_step_is_refused() -> None:
     with pytest.raises(TypeError, match="expected a step or a text, got 3"):
         reply(3)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
-def test_options_that_mean_nothing_are_refused() -> None:
+def test_meaningless_options_are_refused() -> None:
     with pytest.raises(ValueError, match="newline"):
         reply(newline="\n\n")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="framing"):

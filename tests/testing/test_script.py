@@ -129,7 +129,7 @@ def test_text_arguments_are_sent_verbatim() -> None:
     assert fragments(call("t", "{broken"))[0][-1] == "{broken"
 
 
-def test_arguments_keep_what_is_not_ascii() -> None:
+def test_arguments_keep_non_ascii_text() -> None:
     assert json.loads(str(fragments(call("t", {"ü": "☃"}))[0][-1])) == {"ü": "☃"}
 
 
@@ -142,9 +142,9 @@ def test_cuts_that_cannot_be_made_are_refused(split: list[int], chunks: int) -> 
 
 
 def test_finish_and_usage_come_last() -> None:
-    told = usage(3, 4, cache_read_tokens=1, reasoning_tokens=2)
+    counts = usage(3, 4, cache_read_tokens=1, reasoning_tokens=2)
 
-    assert played([finish("length"), told, say("a")]) == [
+    assert played([finish("length"), counts, say("a")]) == [
         TextDelta("a"),
         FinishDelta("length"),
         UsageDelta(Usage(3, 4, cache_read_tokens=1, reasoning_tokens=2)),
@@ -163,13 +163,13 @@ def test_nothing_follows_a_hang_or_a_failure() -> None:
         ]
 
 
-async def test_what_happens_between_deltas_keeps_its_place() -> None:
+async def test_waits_between_deltas_keep_their_position() -> None:
     steps: list[Pause | Wait | Do] = [pause(1), wait(trio.Event()), do(lambda: None)]
 
     assert played([say("a"), *steps, say("b")])[:5] == [TextDelta("a"), *steps, TextDelta("b")]
 
 
-def test_the_whole_answer_of_a_turn() -> None:
+def test_complete_response_of_a_turn() -> None:
     turn: Turn = [
         think("hm", "m", signature="s"),
         say("a", "b"),

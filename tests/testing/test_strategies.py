@@ -107,7 +107,7 @@ def test_truncated_turn_has_complete_calls(turn: list[Step]) -> None:
 
 
 @given(turns())
-def test_turns_have_a_whole_answer(turn: list[Step]) -> None:
+def test_turns_have_a_complete_response(turn: list[Step]) -> None:
     answer = finished(turn, call_id=str)
 
     assert "tool_use_error" not in {block.type for block in answer.blocks}

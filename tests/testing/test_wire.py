@@ -1,4 +1,4 @@
-"""What bytes a reply becomes."""
+"""The bytes that a reply is rendered to."""
 
 import json
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def request(*, stream: bool = True, include_usage: bool = False) -> EndpointRequ
 
 
 def events(segments: Iterable[Segment]) -> list[JsonValue]:
-    """The JSON of the events, `[DONE]` as a text."""
+    """Return the JSON of the events; `[DONE]` is returned as text."""
     data = b"".join(segment for segment in segments if isinstance(segment, bytes))
     found: list[JsonValue] = []
     for block in data.decode().split("\n\n")[:-1]:
@@ -70,7 +70,7 @@ class Event(msgspec.Struct):
 
 
 def deltas(*steps: str | ReplyStep) -> list[dict[str, object]]:
-    """The deltas of the chunks between the first one and the finish."""
+    """Return the deltas of the chunks between the first chunk and the finish reason."""
     found = msgspec.convert(events(render(reply(*steps), request()))[1:-2], list[Event])
     return [choice.delta for event in found for choice in event.choices]
 
@@ -129,7 +129,7 @@ def test_generated_ids_depend_on_history() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "expected"),
     [
         ("stop", ["stop"]),
         ("length", ["length"]),
@@ -138,15 +138,15 @@ def test_generated_ids_depend_on_history() -> None:
         ("unknown", []),
     ],
 )
-def test_finish_uses_api_words(reason: FinishReason, told: list[str]) -> None:
+def test_finish_uses_api_words(reason: FinishReason, expected: list[str]) -> None:
     data = json.dumps(events(render(reply(finish(reason)), request())))
 
-    assert [word for word in told if f'"finish_reason": "{word}"' in data] == told
-    assert data.count('"finish_reason": "') == len(told)
+    assert [word for word in expected if f'"finish_reason": "{word}"' in data] == expected
+    assert data.count('"finish_reason": "') == len(expected)
 
 
 def test_usage_appears_on_request() -> None:
-    told = {
+    counts = {
         "prompt_tokens": 5,
         "completion_tokens": 7,
         "total_tokens": 12,
@@ -159,18 +159,18 @@ def test_usage_appears_on_request() -> None:
     wanted = events(render(reply("12345678"), request(include_usage=True)))
 
     assert isinstance(scripted[-2], dict)
-    assert (scripted[-2]["choices"], scripted[-2]["usage"]) == ([], told)
+    assert (scripted[-2]["choices"], scripted[-2]["usage"]) == ([], counts)
     assert '"completion_tokens": 2' in json.dumps(wanted[-2])
     assert "usage" not in json.dumps(events(render(reply("a"), request())))
 
 
-def test_what_nothing_parts_is_written_at_once() -> None:
+def test_steps_without_pause_share_a_write() -> None:
     segments = render(reply("a", "b", pause(1), "c", comment(), "d"), request())
 
     assert [type(segment) for segment in segments] == [bytes, Pause, bytes]
 
 
-async def test_what_happens_keeps_its_place() -> None:
+async def test_waits_and_hangs_keep_their_position() -> None:
     waited = wait(trio.Event())
 
     segments = render(reply("a", waited, "b", hang(), "never"), request())

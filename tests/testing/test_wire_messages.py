@@ -1,4 +1,4 @@
-"""What bytes a reply becomes in Anthropic's protocol."""
+"""The bytes that a reply is rendered to in Anthropic's protocol."""
 
 import json
 from collections.abc import Iterable
@@ -61,7 +61,7 @@ def events(*steps: str | ReplyStep) -> list[Any]:
 
 
 def middle(*steps: str | ReplyStep) -> list[tuple[object, ...]]:
-    """Start, deltas and stop of the blocks, in short."""
+    """Return a short form of the starts, deltas and stops of the blocks."""
     short: list[tuple[object, ...]] = []
     for event in events(*steps):
         kind = event["type"].removeprefix("content_block_")
@@ -162,7 +162,7 @@ def test_reasons_have_the_protocols_words(reason: FinishReason, word: str | None
     assert events("Hi", finish(reason))[-2]["delta"]["stop_reason"] == word
 
 
-def test_what_happens_stands_between_the_writes() -> None:
+def test_waits_come_between_the_writes() -> None:
     event = trio.Event()
     segments = render_messages(reply("a", pause(1), "b", wait(event), hang()), asked())
     kinds = [type(segment) for segment in segments]
@@ -204,11 +204,11 @@ def test_a_transform_changes_the_events() -> None:
     assert written(answer, stream=False).endswith(b'{"type":"odd"}')
 
 
-def test_a_body_is_what_it_is() -> None:
+def test_body_is_written_unchanged() -> None:
     assert written(body(b"x")) == b"x"
 
 
-def test_a_whole_answer_is_one_message() -> None:
+def test_unstreamed_response_is_one_message() -> None:
     steps: list[ReplyStep] = [
         think("a", "b", signature="s"),
         say("c", "d"),

@@ -1,4 +1,4 @@
-"""How the tests of the transport ask: an exchange that is closed, a request, an answer's body."""
+"""Helpers for transport tests: open an exchange, build requests, and check connections."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ async def opened(
     max_head: int = MAX_HEAD,
     max_body: int = MAX_BODY,
 ) -> AsyncGenerator[HttpExchange]:
-    """An exchange that is closed afterwards, and then holds nothing."""
+    """Open an exchange; after the block, close it and check that no connection is left."""
     exchange = HttpExchange(
         connect_timeout=connect_timeout,
         max_connections=max_connections,
@@ -56,7 +56,7 @@ def post(server: WireServer, content: bytes = b"{}", **headers: str) -> HttpRequ
 
 
 async def body_of(exchange: HttpExchange, server: WireServer, content: bytes = b"{}") -> bytes:
-    """Ask; return the body of the answer."""
+    """Send a request; return the body of the response."""
     sink = ByteCollector()
     await exchange.exchange(post(server, content), sink)
     return sink.body
@@ -69,29 +69,31 @@ def connections(exchange: HttpExchange) -> ConnectionStatistics:
 
 
 def closed(statistics: ConnectionStatistics) -> dict[str, int]:
-    """By whom connections were closed; only those that did any."""
+    """Return the number of closed connections for each reason that occurred."""
     reasons = ("peer", "answer", "fault", "cancel", "expiry", "shutdown")
     counts = {reason: int(getattr(statistics, f"closed_by_{reason}")) for reason in reasons}
     return {reason: count for reason, count in counts.items() if count}
 
 
 def adds_up(exchange: HttpExchange) -> None:
-    """Every connection that was opened is open, or was closed by someone."""
+    """Check that every opened connection is still open or has a reason for its end."""
     now = connections(exchange)
     assert now.opened == now.open + sum(closed(now).values())
     assert 0 <= now.idle <= now.open
 
 
 def descriptors() -> dict[int, str]:
-    """What this process holds open."""
+    """Return the open descriptors of this process and their targets."""
     found: dict[int, str] = {}
     for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # closed since: the descriptor of the listing itself
-            found[int(entry.name)] = os.readlink(entry)  # noqa: PTH115 - may be no path at all
+        with contextlib.suppress(
+            OSError
+        ):  # closed since the listing, like the descriptor of the listing
+            found[int(entry.name)] = os.readlink(entry)  # noqa: PTH115 - the target may not be a path
     return found
 
 
 async def quiet() -> None:
-    """Let everything happen that can."""
+    """Wait until all tasks are blocked."""
     for _ in range(3):
         await trio.testing.wait_all_tasks_blocked(0.001)

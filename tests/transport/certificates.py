@@ -1,4 +1,4 @@
-"""Certificates for tests, of an authority that nobody else trusts."""
+"""Certificates for tests, issued by an authority that only the tests trust."""
 
 import datetime as dt
 import functools
@@ -11,24 +11,24 @@ DAY = dt.timedelta(days=1)
 
 @functools.cache
 def authority() -> trustme.CA:
-    """Who issues them."""
+    """Return the authority that issues the certificates."""
     return trustme.CA()
 
 
 def trusting() -> ssl.SSLContext:
-    """A client's context that trusts it."""
+    """Return a client's context that trusts the authority."""
     context = ssl.create_default_context()
     context.load_verify_locations(cadata=authority().cert_pem.bytes().decode())
     return context
 
 
 def serving(*names: str, expired: bool = False, by: trustme.CA | None = None) -> ssl.SSLContext:
-    """A server's context.
+    """Return a server's context.
 
     Args:
-        names: What it says it is; `127.0.0.1` and `localhost` by default.
-        expired: To say that this was so once.
-        by: Who issues it, instead of the authority.
+        names: The names in the certificate; `127.0.0.1` and `localhost` by default.
+        expired: True for a certificate that is no longer valid.
+        by: The authority that issues the certificate, instead of the default one.
     """
     end = dt.datetime.now(dt.UTC) - DAY if expired else None
     begin = end - DAY if end is not None else None

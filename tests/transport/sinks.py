@@ -6,18 +6,18 @@ import trio
 
 
 class ByteCollector:
-    """Keeps what it is fed.
+    """Collects the bytes that it is fed.
 
     Args:
-        done_when: Told the body so far; True: the sink is done.
+        done_when: A function of the body so far. The sink is done when it returns True.
 
     Attributes:
-        status: The answer's status; 0 before the head.
-        headers: The answer's headers.
+        status: The status of the response; 0 before the headers arrive.
+        headers: The headers of the response.
         body: The body so far.
-        started: Set with the head.
-        room: While unset, the sink is full.
-        waited: How often room was waited for.
+        started: Set when the headers arrive.
+        room: While this event is not set, the sink is full.
+        waited: The number of calls of `wait_room`.
     """
 
     def __init__(self, done_when: Callable[[bytes], bool] = lambda body: False) -> None:

@@ -1,4 +1,4 @@
-"""The errors of connections that cannot be made: their message, and their only cause."""
+"""Connections that cannot be established: the message of the error, and its only cause."""
 
 import errno
 import gc
@@ -52,7 +52,7 @@ def unused_port() -> int:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port that accepts connections without a descriptor of this process."""
+    """A port that accepts connections without using a new descriptor of this process."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -124,7 +124,7 @@ def test_exhausted_system_is_named() -> None:
 
 @pytest.fixture
 def trust(monkeypatch: pytest.MonkeyPatch) -> Iterator[Trust]:
-    """Sets the variable that names the trusted certificates."""
+    """A function that sets the variable for trusted certificates."""
 
     def name(variable: str, path: str) -> None:
         for one in ("SSL_CERT_FILE", "SSL_CERT_DIR"):

@@ -1,4 +1,4 @@
-"""One connection by itself, over a pair of sockets, with TLS that says what a test wants."""
+"""A single connection over a socket pair, with fake TLS."""
 
 import math
 import socket
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """Notes what it is told."""
+    """A pool that records its callbacks."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     def on_drain(self, connection: Connection) -> None:
-        self.told.append("drain")
+        self.calls.append("drain")
 
     def on_idle(self, connection: Connection) -> None:
-        self.told.append("idle")
+        self.calls.append("idle")
 
     def on_closed(self, connection: Connection, closer: CloseReason) -> None:
-        self.told.append(closer.value)
+        self.calls.append(closer.value)
 
 
 class Noting:
-    """A listener that notes what it is told."""
+    """A listener that records its callbacks."""
 
     def __init__(self, *, done: bool = False) -> None:
         self.body = b""
@@ -60,7 +60,7 @@ class Noting:
 
 
 class Spoken:
-    """Stands for TLS: what comes is what was sent, without the first byte, which is TLS's own."""
+    """Fake TLS: decrypting removes the first byte, which represents TLS's own data."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -82,7 +82,7 @@ class Spoken:
 
 
 class Stage:
-    """A connection and what stands around it."""
+    """A connection with its pool, reactor and peer."""
 
     def __init__(self, tls: Spoken | None = None) -> None:
         self.sock, self.peer = socket.socketpair()
@@ -126,7 +126,9 @@ async def test_partial_send_is_left_to_listener(
 ) -> None:
     listener = Noting()
     stage.begin(listener)
-    stage.reactor.unwatch(stage.sock.fileno())  # so that nobody else sees the peer leave
+    stage.reactor.unwatch(
+        stage.sock.fileno()
+    )  # the reactor must not notice that the peer disconnects
     async with trio.open_nursery() as nursery:
 
         async def send() -> None:
@@ -140,7 +142,7 @@ async def test_partial_send_is_left_to_listener(
     stage.connection.ready()
     (end,) = listener.ends
     assert isinstance(end, ConnectionLost)
-    assert stage.pool.told == ["peer"]
+    assert stage.pool.calls == ["peer"]
 
 
 async def test_peer_gone_before_send_is_error(stage: Stage) -> None:
@@ -159,14 +161,14 @@ async def test_stuck_peer_times_out(stage: Stage) -> None:
     stage.connection.close(CloseReason.CANCEL)
 
 
-async def test_closing_ends_a_sending_that_waits(stage: Stage) -> None:
+async def test_close_ends_blocked_send(stage: Stage) -> None:
     stage.begin(Noting())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stage.connection.send, bytes(MEGABYTE))
         await trio.testing.wait_all_tasks_blocked()
         stage.connection.close(CloseReason.SHUTDOWN)
     await stage.connection.send(b"nobody hears this")
-    assert stage.pool.told == ["shutdown"]
+    assert stage.pool.calls == ["shutdown"]
 
 
 async def test_closed_tls_depends_on_sent_bytes(secure: Stage) -> None:
@@ -182,10 +184,10 @@ async def test_closed_tls_depends_on_sent_bytes(secure: Stage) -> None:
     secure.connection.close(CloseReason.CANCEL)
 
 
-# --- what TLS says of its own ---------------------------------------------------------------------
+# --- TLS's own messages ---------------------------------------------------------------------------
 
 
-async def test_what_tls_says_goes_out_at_once(secure: Stage) -> None:
+async def test_tls_data_is_sent_immediately(secure: Stage) -> None:
     secure.begin(Noting())
     secure.tls.says = b"update"
     secure.peer.send(b"!")
@@ -218,7 +220,7 @@ async def test_peer_ignoring_tls_reply_is_dropped(secure: Stage) -> None:
     secure.peer.send(b"!")
     await trio.testing.wait_all_tasks_blocked(0.001)
     assert [str(end) for end in listener.ends] == ["TLS: the peer does not accept data"]
-    assert secure.pool.told == ["fault"]
+    assert secure.pool.calls == ["fault"]
 
 
 async def test_peer_gone_before_tls_reply(secure: Stage) -> None:
@@ -228,7 +230,7 @@ async def test_peer_gone_before_tls_reply(secure: Stage) -> None:
     secure.peer.send(b"!")
     secure.peer.close()
     await trio.testing.wait_all_tasks_blocked(0.001)
-    assert secure.pool.told == ["fault"]
+    assert secure.pool.calls == ["fault"]
 
 
 # --- idle -----------------------------------------------------------------------------------------
@@ -244,7 +246,7 @@ async def test_end_after_tls_notice_is_seen(secure: Stage) -> None:
     secure.peer.send(b"!")
     secure.peer.close()
     assert not secure.connection.is_usable()
-    assert secure.pool.told == ["peer"]
+    assert secure.pool.calls == ["peer"]
     assert not secure.connection.is_usable()
 
 
@@ -252,7 +254,7 @@ async def test_end_after_tls_notice_is_seen(secure: Stage) -> None:
 async def test_keep_alive_limits_idle_time(stage: Stage, seconds: float) -> None:
     stage.connection.keep(seconds)
     await trio.sleep(0.01)
-    assert stage.pool.told == (["expiry"] if seconds < 1 else [])
+    assert stage.pool.calls == (["expiry"] if seconds < 1 else [])
     stage.connection.close(CloseReason.SHUTDOWN)
 
 
@@ -261,30 +263,30 @@ async def test_keep_alive_limits_idle_time(stage: Stage, seconds: float) -> None
 
 async def test_release_is_idempotent(stage: Stage) -> None:
     stage.connection.detach_listener()
-    assert stage.pool.told == []
+    assert stage.pool.calls == []
     stage.begin(Noting())
     await stage.connection.send(b"x")
     stage.connection.sent()
     stage.connection.detach_listener()
     stage.connection.detach_listener()
-    assert stage.pool.told == ["drain"]
+    assert stage.pool.calls == ["drain"]
     stage.connection.close(CloseReason.SHUTDOWN)
     stage.connection.detach_listener()
     stage.connection.close(CloseReason.SHUTDOWN)
-    assert stage.pool.told == ["drain", "shutdown"]
+    assert stage.pool.calls == ["drain", "shutdown"]
 
 
 async def test_release_before_full_request_closes(stage: Stage) -> None:
     stage.begin(Noting())
     stage.connection.detach_listener()
-    assert stage.pool.told == ["answer"]
+    assert stage.pool.calls == ["answer"]
 
 
 async def test_a_spurious_call_reads_nothing(stage: Stage) -> None:
     listener = Noting()
     stage.begin(listener)
     stage.connection.ready()
-    assert (listener.body, listener.ends, stage.pool.told) == (b"", [], [])
+    assert (listener.body, listener.ends, stage.pool.calls) == (b"", [], [])
     stage.connection.close(CloseReason.SHUTDOWN)
 
 
@@ -303,7 +305,7 @@ async def test_full_listener_pauses_reading(stage: Stage) -> None:
     stage.connection.resume()
     stage.connection.resume()
     await trio.testing.wait_all_tasks_blocked(0.001)
-    assert (listener.body, listener.ends, stage.pool.told) == (b"abcd", [None], ["idle"])
+    assert (listener.body, listener.ends, stage.pool.calls) == (b"abcd", [None], ["idle"])
     stage.connection.close(CloseReason.SHUTDOWN)
     stage.connection.resume()
 
@@ -313,4 +315,4 @@ async def test_run_end_reaches_listener(stage: Stage) -> None:
     stage.begin(listener)
     stage.connection.shut()
     assert [str(end) for end in listener.ends] == ["the exchange is closed"]
-    assert stage.pool.told == ["shutdown"]
+    assert stage.pool.calls == ["shutdown"]

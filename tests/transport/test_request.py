@@ -1,4 +1,4 @@
-"""Requests in bytes: what is on the wire, and what is refused before it gets there."""
+"""Requests are encoded correctly, and invalid requests are rejected before anything is sent."""
 
 import pytest
 from hypothesis import given
@@ -34,9 +34,7 @@ def head(*headers: tuple[bytes, bytes], method: str = "POST", url: str = URL) ->
         ("http://bücher/ä", Origin(False, "xn--bcher-kva", 80), b"xn--bcher-kva", b"/%C3%A4"),
     ],
 )
-def test_a_url_says_where_a_request_goes(
-    url: str, origin: Origin, host: bytes, path: bytes
-) -> None:
+def test_url_determines_origin_and_path(url: str, origin: Origin, host: bytes, path: bytes) -> None:
     target = parse_url(url)
     assert (target.origin, target.host, target.path) == (origin, host, path)
 
@@ -50,7 +48,7 @@ def test_unusable_target_is_refused(url: str) -> None:
         parse_url(url)
 
 
-# --- heads ----------------------------------------------------------------------------------------
+# --- headers --------------------------------------------------------------------------------------
 
 
 def test_head_is_line_and_headers() -> None:
@@ -72,13 +70,13 @@ def test_multiline_header_value_is_refused(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [b"", b"a b", b"a:", b"a\r\nb", b"a\n", b"\xe9", b"a\x00", b"(a)"])
-def test_a_name_that_is_none_is_refused(name: bytes) -> None:
+def test_invalid_header_name_is_refused(name: bytes) -> None:
     with pytest.raises(BadRequest, match="not a valid header name"):
         head((name, b"x"))
 
 
 @pytest.mark.parametrize("method", ["", "GET /x HTTP/1.1\r\nx:", "G T", "GÉT", "GET\n"])
-def test_a_method_that_is_none_is_refused(method: str) -> None:
+def test_invalid_method_is_refused(method: str) -> None:
     with pytest.raises(BadRequest, match="or the path"):
         head(method=method)
 
@@ -116,7 +114,7 @@ def test_method_determines_repeatability(method: str, idempotent: bool, head_onl
     assert (request.idempotent, request.head_only) == (idempotent, head_only)
 
 
-# --- what the exchange makes of a request ---------------------------------------------------------
+# --- requests through the exchange ----------------------------------------------------------------
 
 
 async def test_length_follows_the_body() -> None:

@@ -60,7 +60,7 @@ def test_early_end_is_a_failure() -> None:
     assert cut.failure == "the connection was closed in the middle of the response"
 
 
-def test_an_end_after_the_end_changes_nothing() -> None:
+def test_second_end_changes_nothing() -> None:
     reader, _ = read(OK + b"content-length: 2\r\n\r\nab")
     reader.end(clean=False)
     assert reader.complete
@@ -89,7 +89,7 @@ def test_head_response_has_no_body() -> None:
     [b"x", OK + b"content-length: 0\r\n\r\n", b"\x00"],
 )
 @pytest.mark.parametrize("split", [False, True])
-def test_what_comes_after_the_answer_is_surplus(surplus: bytes, *, split: bool) -> None:
+def test_data_after_response_is_surplus(surplus: bytes, *, split: bool) -> None:
     answer = OK + b"content-length: 2\r\n\r\nab"
     reader, body = read(answer, surplus) if split else read(answer + surplus)
     assert (body, reader.complete, reader.surplus) == (b"ab", True, True)
@@ -130,7 +130,7 @@ def test_ambiguous_http_is_refused(answer: bytes, reason: str) -> None:
     assert not reader.keep_alive
 
 
-def test_what_came_before_a_failure_is_given() -> None:
+def test_data_before_failure_is_returned() -> None:
     reader, body = read(OK + b"transfer-encoding: chunked\r\n\r\n2\r\nab\r\nzz\r\n")
     assert body == b"ab"
     assert reader.failure is not None

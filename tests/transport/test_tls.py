@@ -1,4 +1,4 @@
-"""The TLS of one client by itself, over a pair of sockets."""
+"""The client's TLS layer over a socket pair."""
 
 import socket
 import ssl
@@ -28,7 +28,7 @@ def pair() -> Iterator[Pair]:
 
 
 async def agreed(pair: Pair) -> tuple[TlsLayer, trio.SSLStream[trio.SocketStream]]:
-    """A client's end and a server's, after their handshake."""
+    """Return a client's layer and a server's stream after their handshake."""
     layer = TlsLayer(trusting(), "localhost")
     stream = trio.SocketStream(trio.socket.from_stdlib_socket(pair[1]))
     server = trio.SSLStream(stream, serving(), server_side=True)
@@ -45,7 +45,7 @@ def test_process_shares_one_strict_context() -> None:
     assert context.check_hostname
 
 
-async def test_what_one_end_says_the_other_hears(pair: Pair) -> None:
+async def test_data_passes_in_both_directions(pair: Pair) -> None:
     layer, server = await agreed(pair)
     pair[0].send(layer.encrypt(b"hello"))
     assert await server.receive_some() == b"hello"
@@ -65,18 +65,18 @@ async def test_tls_end_forbids_further_sends(pair: Pair) -> None:
     await trio.lowlevel.wait_readable(pair[0])
     assert layer.decrypt(memoryview(pair[0].recv(9999))) == b""
     assert layer.closed
-    layer._tls = TlsLayer(trusting(), "localhost")._tls  # one that never agreed on anything
+    layer._tls = TlsLayer(trusting(), "localhost")._tls  # a layer without a handshake
     with pytest.raises(ConnectionLost, match="TLS: "):
         layer.encrypt(b"x")
 
 
-async def test_what_is_no_record_is_an_error(pair: Pair) -> None:
+async def test_invalid_record_is_an_error(pair: Pair) -> None:
     layer, _ = await agreed(pair)
     with pytest.raises(ConnectionLost, match="TLS: "):
         layer.decrypt(memoryview(b"HTTP/1.1 200 OK\r\n\r\n"))
 
 
-async def test_a_handshake_survives_a_call_for_nothing(
+async def test_handshake_survives_spurious_wakeup(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait = trio.lowlevel.wait_readable

@@ -1,4 +1,4 @@
-"""Cancels, at any step and by the hundred, over sockets."""
+"""Cancellation at every step, and of hundreds of requests, over sockets."""
 
 import math
 import random
@@ -35,7 +35,7 @@ CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 
 @attrs.frozen
 class Stage:
-    """What stands around the code that is cancelled."""
+    """The server and exchange around the cancelled code, and the descriptors open before."""
 
     server: WireServer
     exchange: HttpExchange
@@ -45,13 +45,16 @@ class Stage:
 def staged(
     reactor: type[EpollReactor | WaitReactor], script: Sequence[Step], *, warm: bool
 ) -> Callable[[], AbstractAsyncContextManager[Stage]]:
-    """A server and an exchange; `warm` has a connection already that was used once."""
+    """Return a context manager that opens a server and an exchange.
+
+    If `warm` is true, the exchange already has a connection that was used once.
+    """
 
     @asynccontextmanager
     async def stage() -> AsyncGenerator[Stage]:
         before = descriptors()
         use_reactor(reactor())
-        # No deadline anywhere: a virtual clock would jump to it while bytes are under way.
+        # No deadlines: a virtual clock would jump to them while bytes are in transit.
         async with (
             WireServer(script, forever=LATER, patience=math.inf) as server,
             opened(connect_timeout=math.inf, keepalive=math.inf) as exchange,
@@ -97,9 +100,9 @@ def test_cancel_at_any_step_frees_connection(
         adds_up(stage.exchange)
         now = connections(stage.exchange)
         assert stage.exchange.statistics().live == 0
-        assert now.open == now.idle  # nothing is left in use, or on its way
+        assert now.open == now.idle  # no connection is in use or being opened
         if outcome.cancelled and now.closed_by_cancel:
-            await stage.server.wait_gone(1)  # the server has seen it at once
+            await stage.server.wait_gone(1)  # the server notices at once
         assert await body_of(stage.exchange, stage.server) in BODIES
 
     steps = cancel_at_every_step(
@@ -112,7 +115,7 @@ def test_cancel_at_any_step_frees_connection(
     assert steps > 3
 
 
-# --- by the hundred -------------------------------------------------------------------------------
+# --- hundreds of requests -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reactor", [EpollReactor, WaitReactor])
@@ -242,8 +245,8 @@ async def test_limit_holds_and_cancel_frees_place() -> None:
                 await trio.testing.wait_all_tasks_blocked()
             await server.wait_requests(2)
             assert (connections(exchange).open, connections(exchange).waiting) == (2, 3)
-            scopes[3].cancel()  # while it waits
-            scopes[0].cancel()  # while it is answered
+            scopes[3].cancel()  # while it is waiting
+            scopes[0].cancel()  # while its response arrives
             await server.wait_requests(3)
             await server.wait_gone(1)
             assert (connections(exchange).open, connections(exchange).waiting) == (2, 1)

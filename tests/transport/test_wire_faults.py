@@ -1,4 +1,4 @@
-"""Peers that leave, at any moment, in any way."""
+"""Peers that disconnect at any moment and in any way."""
 
 import errno
 import socket
@@ -49,7 +49,7 @@ async def reactor(request: pytest.FixtureRequest) -> EpollReactor | WaitReactor:
     return made
 
 
-# --- before and amid an answer --------------------------------------------------------------------
+# --- before and during a response -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", [close, half_close, reset])
@@ -76,7 +76,7 @@ async def test_premature_end_is_connect_error(before: Sequence[Step], end: Step)
         assert exchange.statistics().live == 0
 
 
-# --- an idle connection that is none any more -----------------------------------------------------
+# --- idle connections that the peer has closed ----------------------------------------------------
 
 
 @pytest.mark.parametrize("end", [close, half_close, reset])
@@ -101,7 +101,7 @@ async def test_peer_leaving_before_send_is_harmless(*, by_reset: bool) -> None:
         await body_of(exchange, server)
         await quiet()
         peer = server.peers[0].sock.socket
-        # Nothing runs between the peer's leaving and the request.
+        # No task runs between the disconnect and the request.
         if by_reset:
             server.peers[0].close(reset=True)
         else:
@@ -112,7 +112,7 @@ async def test_peer_leaving_before_send_is_harmless(*, by_reset: bool) -> None:
 
 @pytest.mark.parametrize("end", [close, reset])
 async def test_peer_leaving_after_send_is_error(end: Step) -> None:
-    # A POST is never sent again: the peer may have done what it asks for.
+    # A POST is never sent again, because the peer may already have acted on it.
     async with WireServer([ask, HELLO, ask, end]) as server, opened() as exchange:
         await body_of(exchange, server)
         with pytest.raises(ProviderConnectError, match="the connection broke"):
@@ -120,7 +120,7 @@ async def test_peer_leaving_after_send_is_error(end: Step) -> None:
         assert (server.connections, len(server.requests)) == (1, 2)
 
 
-async def test_an_unasked_answer_closes_an_idle_connection() -> None:
+async def test_unsolicited_response_closes_idle_connection() -> None:
     speak = trio.Event()
     async with (
         WireServer(
@@ -188,7 +188,7 @@ async def test_response_may_precede_full_request(rest: Sequence[Step]) -> None:
         sink = ByteCollector()
         await exchange.exchange(post(server, BIG), sink)
         assert (sink.status, sink.body) == (413, b"big")
-        # What was sent of the request ends nowhere: nothing may follow it.
+        # The request was only partly sent, so the connection cannot be used for another request.
         await server.wait_gone(1)
         assert sum(closed(connections(exchange)).values()) == 1
         assert await body_of(exchange, server) == b"again"
@@ -281,17 +281,17 @@ _Found: TypeAlias = (
 
 
 class Resolver(trio.abc.HostnameResolver):
-    """Knows one name, of several addresses."""
+    """A resolver that knows one name, which has several addresses."""
 
     def __init__(self, *addresses: str) -> None:
         self._addresses = addresses
 
-    async def getaddrinfo(  # noqa: PLR0917 - as trio has it
+    async def getaddrinfo(  # noqa: PLR0917 - the signature in trio
         self,
         host: bytes | None,
         port: bytes | str | int | None,
         family: int = 0,
-        type: int = 0,  # noqa: A002 - as trio has it
+        type: int = 0,  # noqa: A002 - named as in trio
         proto: int = 0,
         flags: int = 0,
     ) -> list[_Found]:

@@ -1,4 +1,4 @@
-"""RFC 9112 over sockets: where an answer ends, what is none, and what becomes of its connection."""
+"""RFC 9112 over sockets: the end of a response, invalid responses, and reuse of the connection."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -18,15 +18,15 @@ SIZED = OK + b"content-length: 2\r\n\r\n"
 
 @attrs.frozen
 class Row:
-    """What comes, and what it is.
+    """A response and its expected outcome.
 
     Attributes:
-        what: In words.
-        answer: The bytes.
+        what: A description of the response.
+        answer: The bytes of the response.
         outcome: The body, or the class of the error.
         again: True if the connection is used for the next request.
-        then: What the peer does after it.
-        status: Of an answer.
+        then: The peer's actions after the response.
+        status: The status of the response.
     """
 
     what: str
@@ -45,7 +45,7 @@ LENGTHS = [
     Row("a name in capitals", OK + b"CONTENT-LENGTH: 2\r\n\r\nab", b"ab", again=True),
     Row("no phrase", b"HTTP/1.1 200 \r\ncontent-length: 2\r\n\r\nab", b"ab", again=True),
     Row(
-        "a status nobody knows",
+        "unknown status",
         b"HTTP/1.1 599 What\r\ncontent-length: 2\r\n\r\nab",
         b"ab",
         again=True,
@@ -99,7 +99,7 @@ WITHOUT_BODY = [
     ),
     Row("100 and no more", b"HTTP/1.1 100 X\r\n\r\n", ProviderConnectError, then=(close,)),
     Row(
-        "101 that nobody asked for",
+        "an unrequested 101",
         b"HTTP/1.1 101 X\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
         ProviderProtocolError,
     ),
@@ -121,7 +121,7 @@ CONFLICTS = [
         ProviderProtocolError),
     Row("chunks and a length", CHUNKED[:-2] + b"content-length: 2\r\n\r\n0\r\n\r\n",
         ProviderProtocolError),
-    Row("a coding nobody knows", OK + b"transfer-encoding: snappy\r\n\r\nab",
+    Row("an unknown coding", OK + b"transfer-encoding: snappy\r\n\r\nab",
         ProviderProtocolError),
     Row("chunks and a coding", OK + b"transfer-encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
         ProviderProtocolError),
@@ -165,18 +165,18 @@ PERSISTENCE = [
     Row("HTTP/1.0 until the end", b"HTTP/1.0 200 OK\r\n\r\nab", b"ab", then=(close,)),
     Row("close", OK + b"Connection: Close\r\n" + SIZED[17:] + b"ab", b"ab"),
     Row("close in a list", OK + b"connection: a, close\r\n" + SIZED[17:] + b"ab", b"ab"),
-    Row("close beside chunks", OK + b"connection: close\r\n" + CHUNKED[17:] + b"0\r\n\r\n", b""),
+    Row("close with chunks", OK + b"connection: close\r\n" + CHUNKED[17:] + b"0\r\n\r\n", b""),
     Row("keep", OK + b"connection: keep-alive\r\n" + SIZED[17:] + b"ab", b"ab", again=True),
     Row("surplus", SIZED + b"abc", b"ab"),
     Row("a second response", SIZED + b"ab" + AGAIN, b"ab"),
-    # Lenient: some servers send them, and they can be taken for nothing else.
+    # Tolerated: some servers send these blank lines, and they have no other meaning.
     Row("blank lines after it", SIZED + b"ab\r\n\r\n", b"ab", again=True),
     Row("surplus after chunks", CHUNKED + b"2\r\nab\r\n0\r\n\r\nx", b"ab"),
 ]
 
 
 async def check(row: Row, *pieces: Step) -> None:
-    """Ask for the row's answer, and once more: over the same connection, or over another."""
+    """Request the row's response, then send a second request, which checks connection reuse."""
     first: list[Step] = [ask, *pieces, *row.then]
     if row.again:
         first += [ask, AGAIN]
@@ -295,7 +295,7 @@ async def check_limit(row: Row, limited: AbstractAsyncContextManager[HttpExchang
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_a_body_at_the_limit_is_taken() -> None:
+async def test_body_at_the_limit_is_accepted() -> None:
     answer = CHUNKED + b"5\r\nabcde\r\n5\r\nabcde\r\n0\r\n\r\n"
     async with WireServer([ask, answer]) as server, opened(max_body=10) as exchange:
         assert await body_of(exchange, server) == b"abcdeabcde"

@@ -1,6 +1,7 @@
-"""Any bytes: an answer or a typed error, never a hang or another exception; and as h11 reads them.
+"""Any bytes lead to a response or a typed error, never to a hang or another exception.
 
-The reader is fed without sockets; what it is part of, over sockets.
+Valid responses are read as h11 reads them. The reader is tested without sockets, and the exchange
+over sockets.
 """
 
 import math
@@ -23,8 +24,8 @@ from tests.transport.asking import adds_up
 from tests.transport.sinks import ByteCollector
 
 OK = b"HTTP/1.1 200 OK\r\n"
-PROFILE = settings()  # as it is chosen for this run
-# --- what is sent ---------------------------------------------------------------------------------
+PROFILE = settings()  # the profile of this run
+# --- generated responses --------------------------------------------------------------------------
 
 _WORDS = [
     OK,
@@ -53,7 +54,7 @@ _headers = st.lists(st.tuples(_token, _value), max_size=4)
 
 @st.composite
 def well_formed(draw: st.DrawFn) -> bytes:
-    """An answer that is as it must be, with whatever the standard allows on its way."""
+    """Draw a valid response with any framing that the standard allows."""
     interim = draw(st.lists(st.sampled_from([100, 102, 103]), max_size=2))
     head = b"".join(b"HTTP/1.1 %d X\r\nx: y\r\n\r\n" % status for status in interim)
     status = draw(st.sampled_from([200, 201, 204, 304, 400, 429, 500, 599]))
@@ -85,7 +86,7 @@ def _chunks(draw: st.DrawFn, body: bytes) -> bytes:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
-    """One that was, before something happened to it."""
+    """Draw a valid response with random damage."""
     data = bytearray(draw(well_formed()))
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(data)))
@@ -107,7 +108,7 @@ _anything = st.one_of(_bytes_of_any_kind, mutated(), well_formed())
 
 
 def pieces(data: bytes, seed: int) -> list[bytes]:
-    """The same bytes, split somehow."""
+    """Split the bytes at random positions."""
     dice = random.Random(seed)
     found: list[bytes] = []
     while data:
@@ -121,7 +122,7 @@ def pieces(data: bytes, seed: int) -> list[bytes]:
 
 
 def read(parts: Sequence[bytes], *, clean: bool) -> tuple[object, ...]:
-    """What a reader makes of it, as far as it must be the same for every split."""
+    """Return the part of a reader's result that must not depend on the splits."""
     reader = ResponseReader(max_head=2_000, max_body=10_000)
     body = b""
     for part in parts:
@@ -144,7 +145,7 @@ def read(parts: Sequence[bytes], *, clean: bool) -> tuple[object, ...]:
 def test_splits_change_nothing(data: bytes, seed: int, clean: bool) -> None:
     whole = read([data], clean=clean)
     split = read(pieces(data, seed), clean=clean)
-    # How much of a body came before what is no body depends on the split, and is no answer's.
+    # The amount of body before invalid data depends on the splits; the exchange discards that body.
     assert split == whole
 
 
@@ -162,12 +163,12 @@ def test_valid_responses_match_h11(data: bytes, seed: int) -> None:
         (bytes(name), bytes(value)) for name, value in head.headers
     ]
     assert body == theirs
-    # HTTP/1.0 that keeps the connection is no matter of h11's.
+    # h11 does not keep connections of HTTP/1.0 open.
     assert ours.keep_alive == reusable or ours.head.http_version == "1.0"
 
 
 def by_h11(data: bytes) -> tuple[h11.Response, bytes, bool]:
-    """The same by h11: its head, its body, and whether it would use the connection again."""
+    """Return the headers and the body that h11 reads, and whether it would reuse the connection."""
     connection = h11.Connection(h11.CLIENT)
     connection.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
     connection.send(h11.EndOfMessage())
@@ -194,7 +195,7 @@ def by_h11(data: bytes) -> tuple[h11.Response, bytes, bool]:
 
 
 async def converse(parts: Sequence[bytes], *, by_reset: bool, done: bytes) -> None:
-    """Answer so, and end: the exchange ends, with a typed error or none."""
+    """Send these bytes and disconnect; the exchange must end normally or with a typed error."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     exchange = HttpExchange(connect_timeout=math.inf, max_head=2_000, max_body=10_000)
     request = HttpRequest(f"http://127.0.0.1:{listener.socket.getsockname()[1]}/", {}, b"{}")

@@ -1,4 +1,4 @@
-"""Sinks that are full, done or fail, over sockets."""
+"""Sinks that are full, that are done early, or that fail, over sockets."""
 
 from collections.abc import Callable, Mapping
 
@@ -39,7 +39,7 @@ SIZED_BIG = OK + b"content-length: %d\r\n\r\n" % len(BIG)
 
 
 class CountingReactor(EpollReactor):
-    """Counts how often it was woken."""
+    """A reactor that counts its wake-ups."""
 
     batches = 0
 
@@ -49,7 +49,7 @@ class CountingReactor(EpollReactor):
 
 
 class Narrow(ByteCollector):
-    """Is full from so many bytes on, until there is room again."""
+    """A sink that is full from `width` bytes on, until there is room again."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -81,8 +81,8 @@ async def test_full_sink_pauses_reading(
             await sink.fed.wait()
             await quiet()
             taken = len(sink.body)
-            assert 0 < taken < MEGABYTE  # no more than one read beyond what it takes
-            assert not sent.is_set()  # and so the peer waits too
+            assert 0 < taken < MEGABYTE  # at most one read more than the sink takes
+            assert not sent.is_set()  # so the peer has to wait as well
             assert sink.waited == 1
             sink.room.set()
         assert sink.body == BIG
@@ -121,7 +121,7 @@ async def test_early_body_waits_for_full_sink() -> None:
 
 
 async def test_late_finished_sink_ends_exchange() -> None:
-    # The peer sends no more, and does not end its answer.
+    # The peer sends nothing more and does not end its response.
     script: list[Step] = [ask, OK + b"content-length: 9\r\n\r\nhello"]
     async with WireServer(script) as server, opened() as exchange:
 
@@ -347,7 +347,7 @@ async def test_close_ends_draining_connections() -> None:
 
 
 class Refused(Exception):
-    """What a sink may raise."""
+    """An error that a sink raises."""
 
 
 class AtHead(ByteCollector):

@@ -1,4 +1,4 @@
-"""TLS over sockets: who is trusted, where an answer ends, and what TLS has to say of its own."""
+"""TLS over sockets: trust, the end of a response, and TLS's own messages."""
 
 import select
 import ssl
@@ -70,7 +70,7 @@ async def test_trusted_endpoint_uses_one_connection(
         opened(ssl_context=trusting()) as exchange,
     ):
         assert await body_of(exchange, server) == b"hello"
-        # The tickets of TLS 1.3 come when nothing was asked.
+        # The session tickets of TLS 1.3 arrive while no request is open.
         await quiet()
         assert connections(exchange).idle == 1
         assert await body_of(exchange, server) == b"again"
@@ -94,7 +94,7 @@ async def test_name_and_address_are_verified() -> None:
         (lambda: serving(expired=True), "certificate has expired"),
         (lambda: serving(by=trustme.CA()), "unable to get local issuer certificate|self"),
     ],
-    ids=["wrong host", "expired", "of nobody"],
+    ids=["wrong host", "expired", "unknown authority"],
 )
 async def test_untrusted_endpoint_gets_no_request(
     context: Callable[[], ssl.SSLContext], message: str
@@ -211,7 +211,7 @@ async def test_tls_end_may_end_response() -> None:
 @pytest.mark.parametrize("end", [close, reset])
 @pytest.mark.parametrize("answer", [OK + b"\r\nhello", HELLO[:-1], HELLO[:9], b""])
 async def test_truncated_tls_response_is_error(answer: bytes, end: Step) -> None:
-    # Whoever stands between could cut it there: TLS itself did not end.
+    # TLS did not end properly, so an attacker may have truncated the response.
     async with (
         WireServer([ask, answer, beat, end], [ask, AGAIN], tls=serving()) as server,
         opened(ssl_context=trusting()) as exchange,
@@ -222,7 +222,7 @@ async def test_truncated_tls_response_is_error(answer: bytes, end: Step) -> None
         assert await body_of(exchange, server) == b"again"
 
 
-async def test_what_is_no_record_breaks_the_connection() -> None:
+async def test_invalid_record_breaks_the_connection() -> None:
     async def garble(peer: Peer) -> None:
         peer.send_now(b"\x17\x03\x03\x00\x20" + bytes(32))
 
@@ -251,11 +251,11 @@ async def test_ended_idle_connection_is_discarded(end: Step) -> None:
         assert await body_of(exchange, server) == b"again"
 
 
-# --- what TLS has to say of its own ---------------------------------------------------------------
+# --- TLS's own messages ---------------------------------------------------------------------------
 
 
 def asked_later() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's context and a client's, of which the first may ask for a certificate later on."""
+    """Return contexts for a server that may request a certificate later, and for its client."""
     server, client = serving(), trusting()
     server.verify_mode = ssl.CERT_OPTIONAL
     server.load_verify_locations(cadata=authority().cert_pem.bytes().decode())
@@ -264,12 +264,12 @@ def asked_later() -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 
 async def demand(peer: Peer) -> None:
-    """Ask for a certificate amid everything; the client says that it has none."""
+    """Request a certificate in the middle of a response; the client replies that it has none."""
     tls = cast("ssl.SSLObject", getattr(peer.stream, "_ssl_object"))  # noqa: B009 - private by design
     tls.verify_client_post_handshake()
 
 
-async def test_tls_is_answered_amid_an_answer() -> None:
+async def test_tls_request_is_answered_during_response() -> None:
     server_context, client_context = asked_later()
     heard: list[bool] = []
 

@@ -1,12 +1,12 @@
-"""A server of raw bytes on loopback, which does what its script says and nothing else.
+"""A raw-byte server on loopback that does exactly what its script says.
 
-Owns a listening socket and a task per connection, all inside the `async with` that opens it. The
-first connection follows the first script, and so on; a step of a script is bytes, which are sent,
-or an action of this module. It knows no more of HTTP than where a request ends.
+The server owns a listening socket and a task per connection, all inside its `async with` block. The
+first connection gets the first script, and so on. Each step of a script is bytes to send, or an
+action from this module. The server understands HTTP only enough to find the end of a request.
 
-When a script ends, the connection waits until its client has gone; `close` and its like end it from
-this side. A client that leaves ends the script silently: that it left, and when, is what the tests
-ask for (`wait_gone`).
+When a script ends, the connection stays open until its client disconnects, unless `close` or a
+similar action has closed it. A client that disconnects ends its script silently; tests use
+`wait_gone` to wait for that.
 """
 
 import itertools
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 _READ: Final = 64 * 1024
 _PATIENCE: Final = 30.0
-# On, and no second to wait: the kernel sends a reset instead of the end of the stream.
+# A linger time of 0 s: the kernel sends a reset instead of the end of the stream.
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class PeerGone(Exception):
-    """The client has closed the connection, or this side has."""
+    """The client or this side has closed the connection."""
 
 
 class Peer:
     """The server's end of one connection, for the actions of a script.
 
     Attributes:
-        server: Whose it is.
-        stream: What it reads and writes by: the socket's, or TLS on it.
-        sock: The socket beneath.
+        server: The server that accepted the connection.
+        stream: The stream for reading and writing: the socket's, or TLS on top of it.
+        sock: The underlying socket.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class Peer:
         self._closed = False
 
     async def read(self) -> bytes:
-        """What has come; raises `PeerGone` at its end."""
+        """Return the next data; raise `PeerGone` at the end of the stream."""
         data = await self.stream.receive_some(_READ)
         if not data:
             raise PeerGone
         return bytes(data)
 
     async def read_head(self) -> bytes:
-        """The head of a request, which is recorded without its body."""
+        """Read the headers of a request and record them without a body."""
         while b"\r\n\r\n" not in self._unread:
             self._unread += await self.read()
         head, end, self._unread = self._unread.partition(b"\r\n\r\n")
@@ -68,7 +68,7 @@ class Peer:
         return head + end
 
     async def read_request(self) -> bytes:
-        """A whole request, which is recorded with its body as it came."""
+        """Read a complete request and record it with its body as received."""
         head = await self.read_head()
         lines = head.lower().split(b"\r\n")
         if b"transfer-encoding: chunked" in lines:
@@ -80,7 +80,7 @@ class Peer:
         return self.server.requests[-1]
 
     async def read_rest(self, size: int) -> bytes:
-        """The body of a request whose head was read; so many bytes."""
+        """Read `size` bytes of the body after the headers."""
         content = bytearray(self._unread)
         while len(content) < size:
             content += await self.read()
@@ -88,9 +88,9 @@ class Peer:
         return bytes(content[:size])
 
     async def _chunks(self) -> int:
-        """Read until all chunks are there; return how many bytes they are."""
+        """Read until all chunks have arrived; return their total size, with framing."""
         at = 0
-        while True:  # noqa: ASYNC913 - the bytes at hand may be all of them
+        while True:  # noqa: ASYNC913 - all bytes may have arrived already
             while (end := self._unread.find(b"\r\n", at)) < 0:
                 self._unread += await self.read()
             length = int(self._unread[at:end], 16)
@@ -101,23 +101,23 @@ class Peer:
                 return at
 
     async def until_gone(self) -> None:
-        """Read and drop until the client closes."""
+        """Read and discard data until the client disconnects."""
         while True:
             await self.read()
 
     def send_now(self, data: bytes) -> None:
-        """Send a few bytes in this very moment, past TLS: no other task runs meanwhile."""
+        """Send a few bytes immediately, bypassing TLS, so that no other task runs meanwhile."""
         os.write(self.sock.socket.fileno(), data)
 
     def close(self, *, reset: bool = False) -> None:
-        """Close the socket at once, without a word of TLS."""
+        """Close the socket at once, without the closing alert of TLS."""
         self._closed = True
         if reset:
             self.sock.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.sock.socket.close()
 
     async def run(self, script: Sequence["Step"]) -> None:
-        """Do what the script says; afterwards the client has gone."""
+        """Run the script, then wait until the client disconnects."""
         try:
             for step in script:
                 if isinstance(step, bytes):
@@ -135,58 +135,58 @@ class Peer:
 Step: TypeAlias = bytes | Callable[[Peer], Awaitable[object]]
 
 
-# --- what a script may hold beside bytes ----------------------------------------------------------
+# --- actions of a script --------------------------------------------------------------------------
 
 
 async def ask(peer: Peer) -> None:
-    """Read a whole request."""
+    """Read a complete request."""
     await peer.read_request()
 
 
 async def ask_head(peer: Peer) -> None:
-    """Read the head of a request only, and perhaps some of its body."""
+    """Read the headers of a request, and possibly a part of its body."""
     await peer.read_head()
 
 
 async def beat(peer: Peer) -> None:
-    """Let the client take what was sent."""
+    """Let the client read what was sent."""
     await trio.testing.wait_all_tasks_blocked(0.0005)
 
 
 async def turns(peer: Peer) -> None:
-    """Let others run for a while, also where something always does."""
+    """Let other tasks run for a while, even if some task is always runnable."""
     for _ in range(10):
         await trio.lowlevel.checkpoint()
 
 
 async def close(peer: Peer) -> None:
-    """Close."""
+    """Close the connection."""
     peer.close()
 
 
 async def reset(peer: Peer) -> None:
-    """Close by a reset."""
+    """Reset the connection."""
     peer.close(reset=True)
 
 
 async def half_close(peer: Peer) -> None:
-    """Send the end of the stream, and go on reading."""
+    """Send the end of the stream; the receiving side stays open."""
     peer.sock.socket.shutdown(socket.SHUT_WR)
 
 
 async def goodbye(peer: Peer) -> None:
-    """Close as TLS wants it: with its closing alert."""
+    """Close properly for TLS, with a closing alert."""
     await peer.stream.aclose()
     peer.close()
 
 
 async def stall(peer: Peer) -> None:
-    """Neither read nor write any more."""
+    """Stop reading and writing."""
     await trio.sleep_forever()
 
 
 def until(event: trio.Event) -> Step:
-    """Wait for the test."""
+    """Return a step that waits for this event."""
 
     async def wait(peer: Peer) -> None:
         await event.wait()
@@ -195,7 +195,7 @@ def until(event: trio.Event) -> Step:
 
 
 def tell(event: trio.Event) -> Step:
-    """Tell the test how far the script has come."""
+    """Return a step that sets this event."""
 
     async def set_event(peer: Peer) -> None:
         event.set()
@@ -204,7 +204,7 @@ def tell(event: trio.Event) -> Step:
 
 
 def apart(data: bytes, *at: int) -> list[Step]:
-    """The bytes in pieces, each sent when the client has taken the one before."""
+    """Return steps that send the data in pieces, each after the client has read the last."""
     edges = [0, *at, len(data)]
     steps: list[Step] = []
     for begin, end in itertools.pairwise(edges):
@@ -213,7 +213,7 @@ def apart(data: bytes, *at: int) -> list[Step]:
 
 
 class Dripping(trio.abc.Stream):
-    """Sends a few bytes at a time."""
+    """A stream that sends a few bytes at a time."""
 
     def __init__(self, stream: trio.abc.Stream, size: int) -> None:
         self._stream = stream
@@ -240,21 +240,22 @@ class Dripping(trio.abc.Stream):
 
 
 class WireServer:
-    """Listens on loopback, and gives each connection its script.
+    """A server on loopback that runs a script for each connection.
 
     Args:
-        scripts: One a connection, in order.
-        forever: The script of all further connections; None: a further one is an error, which is
-            raised on leaving.
-        tls: To speak TLS; a handshake that fails ends the connection silently.
-        drip: To send so many bytes at a time, of whatever is sent; 0: as many as there are.
-        patience: Seconds after which whoever stands in the `async with` is taken to hang.
+        scripts: The scripts of the first connections, in order.
+        forever: The script of all further connections. None: a further connection is an error,
+            which
+            is raised at the end of the block.
+        tls: The context for TLS. A failed handshake ends the connection silently.
+        drip: The largest number of bytes to send at a time. 0: no limit.
+        patience: Seconds after which the body of the `async with` block is assumed to hang.
 
     Attributes:
-        requests: What it was asked, in order.
-        connections: How many it accepted so far.
-        gone: How many of them have ended.
-        peers: This side's ends of them, in order.
+        requests: The requests received, in order.
+        connections: The number of accepted connections.
+        gone: The number of connections that have ended.
+        peers: The server's ends of the connections, in order.
     """
 
     def __init__(
@@ -302,32 +303,32 @@ class WireServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the server."""
         port: int = self._listener.socket.getsockname()[1]
         return port
 
     @property
     def url(self) -> str:
-        """A URL of it."""
+        """A URL on the server."""
         return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/v1"
 
     async def wait_gone(self, count: int = 1) -> None:
-        """Return when so many connections have ended."""
+        """Wait until `count` connections have ended."""
         while self.gone < count:
             await self._changed.wait()
 
     async def wait_requests(self, count: int) -> None:
-        """Return when so many requests have come."""
+        """Wait until `count` requests have arrived."""
         while len(self.requests) < count:
             await self._changed.wait()
 
     async def wait_connections(self, count: int) -> None:
-        """Return when so many connections were accepted."""
+        """Wait until `count` connections have been accepted."""
         while self.connections < count:
             await self._changed.wait()
 
     def note_request(self, request: bytes) -> None:
-        """A request, or its head, has come."""
+        """Record a request, or the headers of one."""
         self.requests.append(request)
         self._tell()
 

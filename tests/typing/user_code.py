@@ -1,4 +1,4 @@
-"""A user's code, read by the type checkers only: nothing here needs a cast or an ignore."""
+"""A user's code, for the type checkers only: nothing here needs a cast or an ignore."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -31,7 +31,7 @@ async def get_weather(city: str, units: Literal["c", "f"] = "c") -> dict[str, ob
 
 @tool(timeout=5, exclusive=True)
 def compute(numbers: list[int], context: ToolContext) -> ToolOutput:
-    """A sync tool that knows its run."""
+    """Compute with access to the run, in a sync tool."""
     context.report(len(numbers))
     context.record(partial(FileChanged, path="sum.txt", content="1"))
     return ToolOutput("done", data={"sum": sum(numbers)})
@@ -98,11 +98,11 @@ async def use() -> None:
                         pass
         with runtime.subscribe(watch, ToolResult, session_id="s"):
             pass
-    # Bound here too: leaving the runtime swallows nothing.
+    # The names are also bound here, because closing the runtime does not suppress exceptions.
     assert_type(result, RunResult)
     assert_type(result.usage, Usage)
     assert_type(result.messages, Messages)
 
 
 async def watch(event: Event) -> None:
-    """An observer."""
+    """Observe events."""

@@ -1,4 +1,4 @@
-"""A user's code with contexts and options, read by the type checkers only: no cast, no ignore."""
+"""A user's code with contexts and options, for the type checkers only: no cast, no ignore."""
 
 from typing import assert_type
 
@@ -41,7 +41,7 @@ assert_type(tiktoken_counter("gpt-4o"), TokenCounter | None)
 ours = Messages().user("Hello")
 dicts: list[dict[str, str]] = [{"role": "user", "content": "Hello"}]
 
-# What is given back is of the kind that was given.
+# The result has the same type as the argument.
 assert_type(truncate_messages(ours), Messages)
 assert_type(truncate_messages(ours, 5, preserve_system=False), Messages)
 assert_type(truncate_messages(list(ours), keep=5), list[Message])
@@ -65,5 +65,5 @@ assert_type(AgentOptions.from_file("agent.yaml", stop="END"), AgentOptions)
 assert_type(AgentOptions.from_file("agent.yaml", output_type=list[City]), AgentOptions[list[City]])
 assert_type(options.evolve(tools=[lookup], permissions="plan"), AgentOptions)
 assert_type(options.evolve(output_type=City), AgentOptions[City])
-# What is changed otherwise leaves the type of the output as it is.
+# Other changes do not affect the type of the output.
 assert_type(options.evolve(output_type=City).evolve(temperature=0.1), AgentOptions[City])

@@ -1,4 +1,4 @@
-"""A user's code that knows every event of a run, read by the type checkers only."""
+"""A user's code that handles every event of a run, for the type checkers only."""
 
 from typing import assert_never, assert_type
 
@@ -33,8 +33,8 @@ from agent_actors.events import (
 )
 
 
-def told(event: RunEvent) -> str:
-    """Every event there is: a checker tells of one that is left out."""
+def text_of(event: RunEvent) -> str:
+    """Handle every event; a type checker reports an event that is missing."""
     match event:
         case AssistantDelta(text=text) | AssistantThinking(text=text):
             return text
@@ -76,4 +76,4 @@ def told(event: RunEvent) -> str:
 async def show(runtime: Runtime, options: AgentOptions) -> list[str]:
     async with runtime.stream("Hello", options) as events:
         assert_type(events, RunStream)
-        return [told(event) async for event in events]
+        return [text_of(event) async for event in events]

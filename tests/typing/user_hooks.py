@@ -1,4 +1,4 @@
-"""A user's code with hooks and approvals, read by the type checkers only: no cast and no ignore."""
+"""A user's code with hooks and approvals, for the type checkers only: no cast and no ignore."""
 
 from typing import assert_type
 
@@ -29,7 +29,7 @@ from agent_actors.permissions import PermissionRequest
 
 
 class Guard(Hook):
-    """Overrides some phases; each method shows what it gets and what it may say."""
+    """A hook for several phases; each method uses its arguments and returns a permitted value."""
 
     matcher: str | None = "Edit|Write"
     deadline: float | None = 5.0
@@ -61,7 +61,7 @@ async def prompted(event: UserPromptSubmitEvent) -> HookDecision | None:
 
 
 def looked(event: PostToolUseEvent) -> None:
-    """A sync hook that only looks."""
+    """Observe a tool call in a sync hook."""
 
 
 async def approve(request: PermissionRequest) -> PermissionDecision | bool:

@@ -1,4 +1,4 @@
-"""A user's code with output types, read by the type checkers only: no cast and no ignore."""
+"""A user's code with output types, for the type checkers only: no cast and no ignore."""
 
 import dataclasses
 from typing import Literal, NotRequired, TypedDict, assert_type
@@ -61,7 +61,7 @@ assert_type(plain, AgentOptions)
 assert_type(text, AgentOptions)
 
 
-# Who wants no output type never meets the parameter.
+# Code that needs no output type does not need the type parameter.
 def stricter(options: AgentOptions) -> AgentOptions:
     return attrs.evolve(options, temperature=0)
 
@@ -72,7 +72,7 @@ async def ask(runtime: Runtime, options: AgentOptions) -> RunResult:
     return result
 
 
-# Who does not care of what type it is takes any.
+# Code that accepts any output type uses `object`.
 async def text_of(runtime: Runtime, options: AgentOptions[object]) -> str:
     return (await runtime.run("Hello", options)).text
 

@@ -1,4 +1,4 @@
-"""A chat as somebody has it at a terminal: the program in a process of its own."""
+"""A chat at a terminal, with the program in its own process."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ async def chatting(
 
 
 def prompts(session: Session) -> int:
-    """How many prompts the terminal shows, with what was typed at them."""
+    """Return how many prompts the terminal shows, including those with typed text."""
     return sum(line == ">" or line.startswith("> ") for line in session.screen.text.split("\n"))
 
 

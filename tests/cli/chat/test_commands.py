@@ -1,4 +1,4 @@
-"""What a typed line means."""
+"""Typed lines are parsed as commands or as messages."""
 
 import pytest
 from hypothesis import given
@@ -111,7 +111,7 @@ def test_choice_matches_by_prefix_or_number(text: str, choice: str | None) -> No
     assert read_choice(text, CHOICES) == choice
 
 
-def test_what_could_mean_two_choices_means_none() -> None:
+def test_ambiguous_choice_matches_nothing() -> None:
     assert read_choice("re", ("red", "reddish")) is None
     assert read_choice("red", ("red", "reddish")) == "red"
     assert read_choice("x", ("X", "x")) is None

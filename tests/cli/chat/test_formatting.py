@@ -1,4 +1,4 @@
-"""What a chat shows is safe to show, and never long."""
+"""The texts of a chat are safe to show, and their length is limited."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ def test_preview_is_one_bounded_line(text: str, size: int) -> None:
     assert line.splitlines() in ([line], []) or "\u2028" in line or "\u2029" in line
 
 
-def test_what_does_not_fit_is_marked() -> None:
+def test_truncation_is_marked() -> None:
     assert on_one_line("one  two\nthree", 20) == "one two three"
     assert on_one_line("one two three", 10) == "one two..."
     assert on_one_line(" " * 1000 + "x", 10) == "..."
@@ -43,7 +43,7 @@ def test_a_call_is_one_line(arguments: dict[str, JsonValue]) -> None:
     assert "\n" not in line
 
 
-def test_a_call_reads_as_it_was_made() -> None:
+def test_call_is_shown_like_code() -> None:
     assert call_text("f", {}) == "f()"
     assert call_text("f", {"q": "tea", "n": [1, None]}) == 'f(q="tea", n=[1, null])'
     huge = call_text("write", {"text": "x" * 10_000_000, "more": 1})
@@ -95,7 +95,7 @@ def test_duration_has_a_fitting_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_usage_is_told_in_words() -> None:
+def test_usage_is_formatted_in_words() -> None:
     assert usage_text(Usage(1234, 56)) == "1,234 tokens in, 56 out"
     full = Usage(1, 2, cache_read_tokens=3, reasoning_tokens=4, estimated=True)
     assert usage_text(full) == "1 tokens in, 2 out, 3 from the cache, 4 of reasoning, estimated"

@@ -1,4 +1,4 @@
-"""The loop of a chat, in a ui that a test speaks through."""
+"""The chat loop, with a fake user interface."""
 
 import json
 import math
@@ -25,9 +25,9 @@ from agent_actors.tools.ask import ask_user_question
 
 @attrs.define(eq=False)
 class FakeUI:
-    """Says what it is messages to say.
+    """A user interface that reads scripted lines and records the messages it shows.
 
-    An answer that is None never comes, and one that is a number is a yes after so many seconds.
+    An answer of None never arrives, and a number means a yes after so many seconds.
     """
 
     lines: Sequence[str | InputResult]
@@ -104,7 +104,7 @@ class FakeUI:
 
 @attrs.define(eq=False)
 class Held:
-    """A chat that was held."""
+    """A finished chat."""
 
     status: int
     model: ScriptedModel
@@ -140,7 +140,7 @@ async def hold(
         return Held(await Chat(plan, runtime, ui, lambda: None).run(), model)
 
 
-async def test_commands_tell_what_they_look_at() -> None:
+async def test_commands_show_information() -> None:
     lines = ["/help", "/tools", "/history", "one", "/history 1", "/tokens", "/history x", "/quit"]
     ui = FakeUI(lines)
     assert (await hold(ui, ["First."], tools=demo_tools())).status == 0
@@ -213,7 +213,7 @@ async def test_conversation_is_saved_to_new_file_only(tmp_path: Path) -> None:
 
 
 class FailingStore(MemoryStore):
-    """Can be looked at once."""
+    """A store that fails from its second read on."""
 
     looked: bool = False
 
@@ -246,14 +246,17 @@ async def test_start_and_end_show_resume_command() -> None:
     await hold(ui, ["First."], store_path="x.db", session_id="tea")
     assert ui.texts[1] == "new session tea"
     assert ui.texts[-1] == "to continue: agent-actors chat --session tea --store x.db"
-    for stored, told in ((True, "to continue: agent-actors chat --session "), (False, "the conv")):
+    for stored, expected in (
+        (True, "to continue: agent-actors chat --session "),
+        (False, "the conv"),
+    ):
         ui = FakeUI(["one"])
         await hold(ui, ["First."], stored=stored)
-        assert ui.texts[-1].startswith(told)
+        assert ui.texts[-1].startswith(expected)
         assert "--store" not in ui.texts[-1]
 
 
-# Questions.
+# Questions and permission prompts.
 
 
 def asks(question: str, *choices: str) -> Turn:
@@ -313,7 +316,7 @@ async def test_late_answer_has_no_effect(
 ) -> None:
     del autojump_clock
     calls = [call("take_note", {"text": "x"}), call("last", {})]
-    # Between the end of the question and the next look at it.
+    # The answer arrives after the question's deadline and before the chat next checks the question.
     ui = FakeUI(["go"], [5.15])
     tools = [*demo_tools(), last]
     held = await hold(ui, [calls, "So."], tools=tools, question_timeout=5.1)
@@ -343,7 +346,7 @@ async def test_nested_runs_ask_questions_too(
     assert results(held) == ["Inner."]
 
 
-# Ctrl-C, and streams that nobody reads.
+# Ctrl-C, and output streams that are closed.
 
 
 async def test_second_ctrl_c_warns_third_gives_up(

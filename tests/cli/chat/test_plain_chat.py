@@ -1,4 +1,4 @@
-"""`agent-actors chat` through pipes: a line in, an answer out."""
+"""`agent-actors chat` through pipes: each input line gets a response."""
 
 import subprocess
 from pathlib import Path
@@ -110,7 +110,7 @@ async def test_ctrl_c_exits_with_status_130() -> None:
     assert (ended.status, ended.err) == (130, "interrupted\n")
 
 
-async def test_it_ends_silently_when_nobody_reads() -> None:
+async def test_closed_output_ends_chat_silently() -> None:
     with trio.fail_after(PATIENCE):
         async with (
             ScriptedEndpoint(["One", "Two"]) as endpoint,

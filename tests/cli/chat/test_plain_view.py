@@ -1,4 +1,4 @@
-"""What becomes of events on plain streams."""
+"""The output of events on plain streams."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ HEAD = (EventScope("session", "run", "request"), "id", 0.0)
 
 @attrs.frozen
 class Streams:
-    """A ui on files, and what was written there."""
+    """A user interface on files, and the text written to them."""
 
     ui: PlainUI
     out: Path
@@ -63,7 +63,7 @@ async def test_withheld_text_is_printed_once(
     assert streams.err.read_text() == ""
 
 
-async def test_what_is_odd_is_a_note(streams: Streams) -> None:
+async def test_notices_and_failures_are_notes(streams: Streams) -> None:
     ui = streams.ui
     ui.begin_turn(thinking=False)
     for event in (

@@ -59,7 +59,7 @@ async def test_unfinished_block_is_drawn_once(tmp_path: Path) -> None:
         done.set()
         await it.until("\nTwo b.\n")
 
-    # Each piece was drawn where it stands; the finished block was never written again.
+    # Each delta was drawn in its place; the finished block was never written again.
     assert it.written.count("One ") == 1
 
 
@@ -77,7 +77,7 @@ async def test_call_is_approved_and_shown_with_result(tmp_path: Path) -> None:
         it.type(f"s{ENTER}")
         await it.until("Noted.")
         await next_prompt(it)
-        # It was allowed for the session.
+        # The call is allowed for the rest of the session.
         it.type(f"again{ENTER}")
         await it.until("Noted too.")
 
@@ -187,7 +187,7 @@ async def test_last_prompt_can_be_edited_again(tmp_path: Path) -> None:
     assert said == ["one", "First.", "two again"]
 
 
-async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_session_resumes_where_it_ended(tmp_path: Path) -> None:
     store = tmp_path / "chats.db"
     kept = ("--session", "tea", "--store", str(store))
     async with ScriptedEndpoint(["First.", "Second."]) as endpoint:
@@ -201,7 +201,7 @@ async def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
             assert "--session tea --store" in it.screen.text
         async with chatting(endpoint, tmp_path, *kept) as it:
             await it.until("continuing session tea, 2 messages")
-            # Up brings what was typed in the chat before.
+            # The Up key recalls input from the earlier chat.
             it.type(f"{UP}{ENTER}")
             await it.until("Second.")
 

@@ -1,4 +1,4 @@
-"""What a session's records say to whoever chats in it."""
+"""The records of a session are shown as a transcript when a chat resumes the session."""
 
 from collections.abc import Sequence
 
@@ -76,7 +76,7 @@ def test_empty_session_is_silent_and_broken_fails() -> None:
         read_transcript([b"{"])
 
 
-def test_images_are_told_of() -> None:
+def test_images_are_mentioned() -> None:
     picture = ImageBlock.from_bytes(b"\x89PNG\r\n\x1a\n", "image/png")
     messages = Messages([Message("user", (TextBlock("This:"), picture))])
     assert [said.text for said in transcript_messages(messages)] == ["you:", "This:", "(image)"]

@@ -1,4 +1,4 @@
-"""The files that a chat keeps for its user."""
+"""The files that a chat stores for its user."""
 
 import stat
 from pathlib import Path

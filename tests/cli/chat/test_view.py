@@ -1,4 +1,4 @@
-"""How a turn looks: events in, text out."""
+"""A turn is rendered from its events."""
 
 import io
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def lines(shown: list[RenderableType]) -> list[str]:
 
 
 class Seen:
-    """A view, and what was finished in it."""
+    """A view, and the lines that it has finished."""
 
     def __init__(self, *, thinking: bool = False) -> None:
         self.view = TurnView(thinking=thinking, since=0.0)
@@ -112,7 +112,7 @@ def test_failed_or_skipped_call_says_so() -> None:
     assert seen.live() == ["", "⠋ 1 s, Ctrl-C interrupts"]
 
 
-def test_thoughts_are_told_of_or_shown() -> None:
+def test_thinking_is_noted_or_shown() -> None:
     thought = made(AssistantThinking, text="Let me\nsee")
     hidden = Seen()
     assert hidden.feed(thought) == []
@@ -128,19 +128,19 @@ def test_thoughts_are_told_of_or_shown() -> None:
 
 def test_restarted_response_drops_unfinished_text() -> None:
     seen = Seen()
-    told = seen.feed(say("Hal"), made(AttemptRestarted, attempt=2, reason="reset\x07"))
-    assert told == ["", "note: the response was restarted: reset\N{REPLACEMENT CHARACTER}"]
+    shown = seen.feed(say("Hal"), made(AttemptRestarted, attempt=2, reason="reset\x07"))
+    assert shown == ["", "note: the response was restarted: reset\N{REPLACEMENT CHARACTER}"]
     assert seen.feed(say("Whole."), end())[:2] == ["", "Whole."]
 
 
-def test_notes_stand_beside_the_answer() -> None:
+def test_notices_are_separate_from_the_response() -> None:
     seen = Seen()
     odd, note = made(StreamNotice, text="odd"), made(Notification, text="news")
     assert seen.feed(say("Text"), odd, note) == ["", "Text", "", "note: odd", "note: news"]
     assert seen.feed(made(HookEvent, hook="h", phase="p", action="a")) == []
 
 
-def test_an_end_before_the_end_says_why() -> None:
+def test_early_end_shows_its_reason() -> None:
     assert Seen().feed(end("length"))[1] == "note: the response is incomplete: length"
     assert Seen().feed(end("interrupted"))[1].startswith("note: interrupted;")
 

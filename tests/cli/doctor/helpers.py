@@ -1,4 +1,4 @@
-"""Endpoints to examine, and the examination of one."""
+"""Endpoints for the doctor's tests, and functions that examine an endpoint."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -48,17 +48,17 @@ Render = Callable[[tuple[Step, ...]], Reply]
 
 
 def as_reply(steps: tuple[Step, ...]) -> Reply:
-    """The steps as OpenAI sends them, in small writes."""
+    """Return the steps in OpenAI's format, in small writes."""
     return body(CHAT_QUIRKS.distorted((*steps, usage(7, 9))).body, framing="chunked", split=[60])
 
 
 def as_messages(steps: tuple[Step, ...]) -> Reply:
-    """The steps as Anthropic sends them, in small writes."""
+    """Return the steps in Anthropic's format, in small writes."""
     return reply(*steps, usage(7, 9), split=[60])
 
 
 def good(request: EndpointRequest, render: Render | None = None) -> Reply:
-    """What an endpoint answers that does all an agent needs; `render` puts its answers."""
+    """Respond as an endpoint that does all an agent needs; `render` formats the responses."""
     if request.model.startswith("no-such-model"):
         return status(404, {"error": {"message": "there is no such model"}})
     keys = (request.headers.get("authorization", ""), request.headers.get("x-api-key", ""))
@@ -69,7 +69,7 @@ def good(request: EndpointRequest, render: Render | None = None) -> Reply:
 
 
 def steps_for(request: EndpointRequest) -> tuple[Step, ...]:
-    """What the model says."""
+    """Return the model's response."""
     if request.new_results:
         return LAST
     if not request.tool_names:
@@ -82,7 +82,7 @@ async def examined(
     *,
     profile: ProviderProfile = OPENAI_COMPATIBLE,
     model: str = "scripted",
-    timeout: float = PATIENCE,  # noqa: ASYNC109 - what is tested
+    timeout: float = PATIENCE,  # noqa: ASYNC109 - the parameter under test
     connect_timeout: float = PATIENCE,
     tell: Callable[[str], None] = lambda name: None,
 ) -> Report:
@@ -99,12 +99,12 @@ async def examined(
 
 
 def checks_of(report: Report) -> Mapping[str, Check]:
-    """The checks by name."""
+    """Return the checks by name."""
     return {check.name: check for check in report.checks}
 
 
 def statuses(report: Report) -> dict[str, str]:
-    """How each check went."""
+    """Return the status of each check by its name."""
     return {check.name: check.status for check in report.checks}
 
 
@@ -112,7 +112,9 @@ def statuses(report: Report) -> dict[str, str]:
 async def answering(
     head: str, content: bytes = b"", *, nothing: bool = False, hold: bool = False
 ) -> AsyncGenerator[str]:
-    """A server that answers whatever it is asked with this, or holds the line; its URL."""
+    """Run a server that sends this response to every request, or holds the connection; yield its
+    URL.
+    """
     answer = f"{head}\r\ncontent-length: {len(content)}\r\nconnection: close\r\n\r\n".encode()
 
     async def serve(stream: trio.SocketStream) -> None:

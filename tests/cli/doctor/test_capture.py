@@ -1,4 +1,4 @@
-"""A copy is kept of each answer, and the time of its pieces."""
+"""The exchange keeps a copy of each response, and the arrival times of its chunks."""
 
 import trio
 import trio.testing
@@ -10,7 +10,7 @@ from tests.transport.sinks import ByteCollector
 
 
 class Feeding:
-    """An exchange that feeds these reads, as far as the sink wants them."""
+    """An exchange that feeds these reads until the sink is done."""
 
     def __init__(self, *reads: bytes) -> None:
         self.reads = list(reads)
@@ -59,7 +59,7 @@ async def test_satisfied_reader_keeps_only_the_end() -> None:
     assert len(inner.reads) == 1
 
 
-async def test_no_more_than_so_much_is_kept() -> None:
+async def test_captured_size_is_limited() -> None:
     exchange = CapturingExchange(Feeding(b"x" * (MAX_KEPT - 1), b"yz", b"more"))
     await exchange.exchange(ASKED, ByteCollector())
 
@@ -68,7 +68,7 @@ async def test_no_more_than_so_much_is_kept() -> None:
     assert exchange.last.reads == 2
 
 
-async def test_a_reader_without_room_is_waited_for() -> None:
+async def test_full_reader_is_awaited() -> None:
     exchange = CapturingExchange(Feeding(b"one"))
     sink = ByteCollector()
     sink.room = trio.Event()

@@ -1,4 +1,4 @@
-"""`agent-actors doctor` as a user starts it."""
+"""`agent-actors doctor`, started as a user starts it."""
 
 import contextlib
 import json
@@ -97,7 +97,7 @@ async def test_ctrl_c_closes_connection_with_status_130() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ([], "no endpoint was given; pass --base-url URL or --provider NAME"),
         (["--base-url", "http://x"], "no model was given; pass --model NAME"),
@@ -109,7 +109,7 @@ async def test_ctrl_c_closes_connection_with_status_130() -> None:
 )
 def test_wrong_usage_is_one_line_status_2(
     arguments: list[str],
-    told: str,
+    expected: str,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -119,4 +119,4 @@ def test_wrong_usage_is_one_line_status_2(
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("error: ")
-    assert told in err
+    assert expected in err

@@ -1,4 +1,4 @@
-"""Endpoints of many kinds, examined over real sockets."""
+"""The doctor examines endpoints of many kinds over real sockets."""
 
 from functools import partial
 
@@ -105,12 +105,13 @@ async def test_quirk_is_reported_by_number_without_harm(name: str) -> None:
     async with ScriptedEndpoint(partial(good, render=render)) as endpoint:
         report = await examined(endpoint.base_url)
 
-    # `id_is_name` needs tools of different names, and a damaged line may have belonged to a call:
-    # no call of these responses runs.
+    # `id_is_name` needs tools with different names, and a damaged line may have been part of a
+    # call, so
+    # no call in these responses runs.
     assert report.usable == (name not in {"id_is_name", "junk_lines"})
     found = {one.number for one in report.observed_quirks}
-    # Two of them need more than these answers: a call without parameters, and a character beyond
-    # the Basic Multilingual Plane; and one is an id that the doctor does not know from before.
+    # Some quirks do not show in these responses: they need a call without parameters, a character
+    # outside the Basic Multilingual Plane, or a call id that the doctor has seen before.
     rare = {"arguments_empty", "arguments_absent", "arguments_null", "split_characters", "id_known"}
     if quirk.number and name not in rare:
         assert quirk.number in found
@@ -118,8 +119,8 @@ async def test_quirk_is_reported_by_number_without_harm(name: str) -> None:
 
 def picky(request: EndpointRequest) -> ReplyTurn:
     if "max_tokens" in request.body:
-        told = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-        return status(400, {"error": {"message": told}})
+        error = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+        return status(400, {"error": {"message": error}})
     if "stream_options" in request.body:
         return status(422, {"error": {"message": "stream_options: Extra inputs not permitted"}})
     if "temperature" in request.body:
@@ -146,11 +147,11 @@ async def test_required_echoes_and_short_ids_are_detected() -> None:
         said = [one for one in request.messages if one.get("role") == "assistant"]
         for one in said:
             if "reasoning_content" not in one:
-                told = "The reasoning_content in the thinking mode must be passed back."
-                return status(400, {"error": {"message": told}})
+                error = "The reasoning_content in the thinking mode must be passed back."
+                return status(400, {"error": {"message": error}})
         if any(len(str(result["tool_call_id"])) != 9 for result in request.new_results):
-            told = "Tool call id must be a-z, A-Z, 0-9, with a length of 9."
-            return status(400, {"message": told})
+            error = "Tool call id must be a-z, A-Z, 0-9, with a length of 9."
+            return status(400, {"message": error})
         return good(request, lambda steps: as_reply((PLAIN[0], *steps)))
 
     async with ScriptedEndpoint(strict) as endpoint:
@@ -221,7 +222,7 @@ async def test_model_without_tool_calls_is_unsuitable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "expected"),
     [
         ((call("get_weather", {"town": "Paris"}),), "expected get_weather with a city"),
         ((call("search", {"city": "Paris"}),), "expected get_weather with a city, got search("),
@@ -229,7 +230,7 @@ async def test_model_without_tool_calls_is_unsuitable() -> None:
         ((), "no executable call; the model sent: nothing"),
     ],
 )
-async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str) -> None:
+async def test_unexpected_call_is_reported(steps: tuple[Step, ...], expected: str) -> None:
     def other(request: EndpointRequest) -> ReplyTurn:
         return good(request, lambda usual: as_reply(steps if usual is ONE else usual))
 
@@ -238,11 +239,11 @@ async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str
 
     assert not report.usable
     assert statuses(report)["tool call"] == "fails"
-    assert told in checks_of(report)["tool call"].detail
+    assert expected in checks_of(report)["tool call"].detail
 
 
 @pytest.mark.parametrize(
-    ("last", "state", "told"),
+    ("last", "state", "expected"),
     [
         (reply(), "fails", "did not respond with text"),
         (as_reply(ONE[1:]), "works", "the model called the tool again"),
@@ -250,7 +251,7 @@ async def test_a_call_of_another_kind_is_told(steps: tuple[Step, ...], told: str
         (reply("A", in_band_error("out of memory")), "fails", "out of memory"),
     ],
 )
-async def test_what_becomes_of_a_result(last: Reply, state: str, told: str) -> None:
+async def test_response_to_tool_result_is_checked(last: Reply, state: str, expected: str) -> None:
     def forgetful(request: EndpointRequest) -> ReplyTurn:
         return last if request.new_results else good(request)
 
@@ -259,14 +260,14 @@ async def test_what_becomes_of_a_result(last: Reply, state: str, told: str) -> N
 
     check = checks_of(report)["tool result"]
     assert (check.status, report.usable) == (state, state == "works")
-    assert told in check.detail
+    assert expected in check.detail
 
 
 @pytest.mark.parametrize(
-    ("several", "told"),
+    ("several", "expected"),
     [(as_reply(ONE), "1 calls; two were requested"), (status(500), "HTTP 500")],
 )
-async def test_calls_one_by_one_are_enough(several: Reply, told: str) -> None:
+async def test_calls_one_by_one_are_enough(several: Reply, expected: str) -> None:
     def one_by_one(request: EndpointRequest) -> ReplyTurn:
         return several if "Tokyo" in request.last_content else good(request)
 
@@ -275,7 +276,7 @@ async def test_calls_one_by_one_are_enough(several: Reply, told: str) -> None:
 
     check = checks_of(report)["parallel calls"]
     assert (check.status, report.usable) == ("note", True)
-    assert told in check.detail
+    assert expected in check.detail
 
 
 async def test_endpoint_accepting_any_key_is_reported() -> None:
@@ -290,7 +291,7 @@ async def test_endpoint_accepting_any_key_is_reported() -> None:
     assert found["wrong key"].detail == "every key is accepted"
 
 
-async def test_refusals_that_are_none_are_told_of() -> None:
+async def test_unclear_rejections_are_reported() -> None:
     def odd(request: EndpointRequest) -> ReplyTurn:
         answer = good(request)
         if answer.status == 404:
@@ -302,12 +303,12 @@ async def test_refusals_that_are_none_are_told_of() -> None:
 
     found = checks_of(report)
     assert "not clearly rejected: expected an event stream" in found["wrong model"].detail
-    # What an endpoint repeats of the key is not shown.
+    # A key that the endpoint repeats is not shown.
     assert found["wrong key"].detail == "not clearly rejected: HTTP 500: no [redacted]"
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [
         (html(), "got an HTML page"),
         (status(401, {"error": {"message": f"bad key {KEY}"}}), "HTTP 401: bad key [redacted]"),
@@ -318,17 +319,17 @@ async def test_refusals_that_are_none_are_told_of() -> None:
         (hang_up(), "connection"),
     ],
 )
-async def test_missing_plain_response_stops_the_examination(answer: Reply, told: str) -> None:
+async def test_missing_plain_response_stops_the_examination(answer: Reply, expected: str) -> None:
     async with ScriptedEndpoint(lambda _: answer) as endpoint:
         report = await examined(endpoint.base_url)
 
     check = checks_of(report)["answer"]
     assert (check.status, report.usable) == ("fails", False)
-    assert told in check.detail
+    assert expected in check.detail
 
 
 @pytest.mark.parametrize("answer", [status(400, {"message": "no tools here"}), status(500)])
-async def test_whoever_refuses_tools_is_told_of(answer: Reply) -> None:
+async def test_endpoint_refusing_tools_is_reported(answer: Reply) -> None:
     def script(request: EndpointRequest) -> ReplyTurn:
         return answer if request.tool_names else good(request)
 
@@ -386,15 +387,15 @@ async def test_cancelled_probe_closes_its_connection() -> None:
 
 
 async def test_instant_or_document_responses_are_noted() -> None:
-    async def told(render: Reply) -> str:
+    async def detail_of(render: Reply) -> str:
         def script(request: EndpointRequest) -> ReplyTurn:
             return render if not request.tool_names else good(request)
 
         async with ScriptedEndpoint(script) as endpoint:
             return checks_of(await examined(endpoint.base_url))["streaming"].detail
 
-    assert "nearly the complete response" in await told(reply("One, two."))
-    assert "a single document arrived" in await told(
+    assert "nearly the complete response" in await detail_of(reply("One, two."))
+    assert "a single document arrived" in await detail_of(
         body(CHAT_QUIRKS.distorted(PLAIN, ["whole_document"]).body)
     )
 

@@ -1,4 +1,4 @@
-"""The key in what is told, and answers that broke off."""
+"""Findings do not contain the key, and incomplete responses are reported."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.cli.doctor.helpers import examined
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "told"),
+    ("key", "text", "expected"),
     [
         ("sk-a.b1234", "no sk-a.b1234x, sk-aXb1234", "no [redacted]x, sk-aXb1234"),
         ("k", "held back, bad key k, 'k', _k", "held back, bad key [redacted], '[redacted]', "),
@@ -19,11 +19,13 @@ from tests.cli.doctor.helpers import examined
         (None, "bad key", "bad key"),
     ],
 )
-async def test_key_is_removed_without_touching_words(key: str | None, text: str, told: str) -> None:
+async def test_key_is_removed_without_touching_words(
+    key: str | None, text: str, expected: str
+) -> None:
     exchange = CapturingExchange(make_exchange("http://localhost"))
     try:
         target = resolve(OPENAI_COMPATIBLE, {}, base_url="http://localhost", api_key=key)
-        assert EndpointProbe(target, exchange, timeout=1).redacted(text).startswith(told)
+        assert EndpointProbe(target, exchange, timeout=1).redacted(text).startswith(expected)
     finally:
         await exchange.aclose()
 

@@ -1,4 +1,4 @@
-"""Every quirk that can be told from one answer is told, and a clean answer has none."""
+"""Every quirk that shows in a single response is found, and a clean response has none."""
 
 import json
 
@@ -12,7 +12,7 @@ from agent_actors.profiles.profile import LAST_QUIRK
 from agent_actors.testing import call, say, think
 from agent_actors.testing.conformance.quirks_chat import CHAT_QUIRKS
 
-# The id that the quirk `id_known` gives to a call.
+# The call id that the quirk `id_known` uses.
 KNOWN_CALL_ID = "call_before"
 TURN = (
     think("Let me", " see."),
@@ -42,13 +42,14 @@ def test_a_clean_answer_has_no_quirk() -> None:
 
 
 @pytest.mark.parametrize("name", CHAT_QUIRKS.quirks)
-def test_a_quirk_is_told_by_its_number(name: str) -> None:
+def test_quirk_is_reported_by_number(name: str) -> None:
     number = CHAT_QUIRKS.quirks[name].number
     found = numbers(CHAT_QUIRKS.distorted(TURN, [name]).body, KNOWN_CALL_ID)
 
     if number:
         assert number in found
-    # What it is told with is near to it: 15 and 19 both are a second object, 30 is an absent field.
+    # Other quirks found with it are related: 15 and 19 both add a second object, 30 is an absent
+    # field.
     near = {15: {19, 4}, 20: {21}, 29: {32}, 34: {30}, 43: {45}, 47: {45}}
     others = set(found) - {number} - near.get(number, set())
     assert others <= ({42} if name == "byte_order_mark" else set())
@@ -136,7 +137,7 @@ def test_by_its_id(ids: list[str], expected: list[int]) -> None:
         [1, None],
     ],
 )
-def test_fragments_of_any_shape_are_looked_at(fragments: list[object]) -> None:
+def test_fragments_of_any_shape_are_examined(fragments: list[object]) -> None:
     assert numbers(chunk({"tool_calls": fragments}) + END) is not None
 
 

@@ -1,4 +1,4 @@
-"""Endpoints that are not there, speak something else, or never come to an end."""
+"""Endpoints that do not exist, use another protocol, or never finish a response."""
 
 import pytest
 
@@ -17,7 +17,7 @@ async def test_a_bare_port_is_not_reachable() -> None:
     assert not report.usable
 
 
-async def test_tls_where_there_is_none_is_told() -> None:
+async def test_tls_to_plain_port_is_reported() -> None:
     async with ScriptedEndpoint(good) as endpoint:
         https = endpoint.base_url.replace("http:", "https:")
         report = await examined(https, connect_timeout=0.2)
@@ -27,7 +27,7 @@ async def test_tls_where_there_is_none_is_told() -> None:
     assert not report.usable
 
 
-async def test_whoever_speaks_no_http_is_told_of() -> None:
+async def test_non_http_server_is_reported() -> None:
     async with ScriptedEndpoint(lambda _: not_http()) as endpoint:
         report = await examined(endpoint.base_url)
 
@@ -35,7 +35,7 @@ async def test_whoever_speaks_no_http_is_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "content", "told"),
+    ("head", "content", "expected"),
     [
         (
             "HTTP/1.1 200 OK\r\ncontent-type: text/html",
@@ -54,13 +54,13 @@ async def test_whoever_speaks_no_http_is_told_of() -> None:
         ("HTTP/1.1 404 Not Found", b"", "no list of models: HTTP 404"),
     ],
 )
-async def test_invalid_model_list_is_a_note(head: str, content: bytes, told: str) -> None:
+async def test_invalid_model_list_is_a_note(head: str, content: bytes, expected: str) -> None:
     async with answering(head, content) as base_url:
         report = await examined(base_url)
 
     check = checks_of(report)["models"]
     assert check.status == "note"
-    assert told in check.detail
+    assert expected in check.detail
     assert (statuses(report)["reachable"], statuses(report)["answer"]) == ("works", "fails")
 
 
@@ -80,15 +80,15 @@ async def test_late_model_list_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [(silent(), "for the first token"), (reply("One ", hang()), "for the end of the response")],
 )
-async def test_every_question_is_bounded_in_time(answer: Reply, told: str) -> None:
+async def test_every_question_is_bounded_in_time(answer: Reply, expected: str) -> None:
     async with ScriptedEndpoint(lambda _: answer) as endpoint:
         report = await examined(endpoint.base_url, timeout=0.2)
         await endpoint.wait_closed()
 
-    assert f"waited 0.2 s {told}" in checks_of(report)["answer"].detail
+    assert f"waited 0.2 s {expected}" in checks_of(report)["answer"].detail
 
 
 async def test_missing_model_list_is_a_note() -> None:

@@ -1,4 +1,4 @@
-"""What to set is read from what was refused and from what was seen."""
+"""Recommended settings follow from rejected requests and observed quirks."""
 
 from typing import cast
 
@@ -50,7 +50,7 @@ ECHOING = ChatDialect(echo_reasoning="reasoning_content")
         ),
     ],
 )
-def test_a_refusal_says_what_to_set(
+def test_refusal_recommends_a_setting(
     message: str, dialect: ChatDialect, name: str, value: object
 ) -> None:
     recommendation = recommend_after_refusal(message, dialect)
@@ -78,7 +78,7 @@ def test_a_refusal_says_what_to_set(
         ("", PLAIN),
     ],
 )
-def test_other_refusals_say_nothing(message: str, dialect: ChatDialect) -> None:
+def test_other_refusals_recommend_nothing(message: str, dialect: ChatDialect) -> None:
     assert recommend_after_refusal(message, dialect) is None
 
 
@@ -97,7 +97,7 @@ def test_findings_recommend_settings_that_are_unset() -> None:
     both = seen({23, 41}, PLAIN, cumulative=True)
 
     assert [recommendation.name for recommendation in both] == ["cumulative", "short_call_ids"]
-    # Text that repeats itself in another way is found out without being told.
+    # If text repeats without being cumulative, no setting is needed: the client detects it.
     assert [recommendation.name for recommendation in seen({41}, PLAIN, cumulative=False)] == []
     known = ChatDialect(cumulative=True, short_call_ids=True)
     assert seen({23, 41}, known, cumulative=True) == []
@@ -122,15 +122,15 @@ def test_slow_first_token_recommends_longer_deadline() -> None:
         ("https://api.anthropic.com", "anthropic"),
     ],
 )
-def test_an_endpoint_is_known_by_its_place(url: str, name: str) -> None:
+def test_url_identifies_the_profile(url: str, name: str) -> None:
     assert [
         recommendation.value for recommendation in recommend_profile(url, builtin_profiles())
     ] == [name]
 
 
-def test_an_unknown_place_has_no_profile() -> None:
+def test_unknown_url_has_no_profile() -> None:
     assert recommend_profile("http://box:11434/v1", builtin_profiles()) == []
-    # One that has no place of its own is nobody's.
+    # A profile without an address of its own matches no endpoint.
     assert recommend_profile("", {"azure": builtin_profiles()["azure"]}) == []
 
 

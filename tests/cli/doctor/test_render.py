@@ -1,4 +1,4 @@
-"""A report, on a terminal, in a pipe and for programs."""
+"""A report can be shown on a terminal, in a pipe and as JSON."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def shown(report: Report, *, terminal: bool) -> str:
     return out.getvalue()
 
 
-def test_in_a_pipe_it_is_plain_lines() -> None:
+def test_pipe_gets_plain_lines() -> None:
     text = shown(REPORT, terminal=False)
 
     assert text.splitlines() == list(lines(REPORT))
@@ -85,18 +85,24 @@ def test_long_lines_stay_unbroken_in_pipes() -> None:
     assert len(shown(long, terminal=False).splitlines()) == 3
 
 
-def test_on_a_terminal_it_is_tables() -> None:
+def test_terminal_gets_tables() -> None:
     text = shown(REPORT, terminal=True)
 
-    for told in ("m[bold]", "no [red]list\ufffd[2J", "2 (known)", "12.3 ms", "cumulative = true"):
-        assert told in text
+    for expected in (
+        "m[bold]",
+        "no [red]list\ufffd[2J",
+        "2 (known)",
+        "12.3 ms",
+        "cumulative = true",
+    ):
+        assert expected in text
     assert 'extends = "vllm"' in text
     assert "An agent can use this endpoint." in text
     # The table's own styles are the only escapes.
     assert "\x1b[2J" not in text
 
 
-def test_what_is_lacking_is_told() -> None:
+def test_missing_capability_is_named() -> None:
     for terminal in (True, False):
         text = shown(BROKEN, terminal=terminal)
         assert "cannot use this endpoint; missing: answer." in text.replace("\n", " ")
@@ -127,7 +133,7 @@ def test_programs_get_json() -> None:
         ),
     ],
 )
-def test_the_profile_to_write_is_one(provider: str, expected: object) -> None:
+def test_proposed_profile_is_valid_toml(provider: str, expected: object) -> None:
     text = profile_text(attrs.evolve(REPORT, provider=provider))
 
     assert tomllib.loads(text) == {"mine": expected}
@@ -135,7 +141,7 @@ def test_the_profile_to_write_is_one(provider: str, expected: object) -> None:
     assert toml('a "quoted" \\ name') == '"a \\"quoted\\" \\\\ name"'
 
 
-async def test_progress_shows_what_is_tried(autojump_clock: trio.testing.MockClock) -> None:
+async def test_progress_shows_current_check(autojump_clock: trio.testing.MockClock) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=60)
     with trio.move_on_after(1):

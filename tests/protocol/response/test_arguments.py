@@ -94,7 +94,7 @@ def test_non_object_json_is_refused_by_kind(text: str, kind: str) -> None:
         "}",
     ],
 )
-def test_invalid_json_is_refused_and_says_where(text: str) -> None:
+def test_invalid_json_error_names_the_position(text: str) -> None:
     assert only_error(text).startswith("the arguments are not valid JSON: ")
 
 
@@ -104,14 +104,15 @@ def test_arguments_nested_too_deeply_are_refused() -> None:
     deepest = '{"a": ' + "[" * 99 + "]" * 99 + "}"
     assert only_input(deepest)
     assert only_error(deepest.replace("[]", "[[]]")) == fault
-    # In a JSON string, and with half a character, which the fast parser does not take.
+    # The limit also applies in a JSON string, and to a lone surrogate, which the fast parser
+    # rejects.
     assert only_error(json.dumps(deepest.replace("[]", "[[]]"))).startswith(
         "the arguments must be a JSON object"
     )
     assert only_error(deepest.replace("[]", '[["\\ud83d"]]')) == fault
 
 
-def test_objects_in_a_row_are_told_apart() -> None:
+def test_consecutive_objects_are_separated() -> None:
     assert parse_arguments('{"q": "A"} \n{"q": "B"}') == (
         GoodArguments({"q": "A"}, '{"q": "A"}'),
         GoodArguments({"q": "B"}, '{"q": "B"}'),
@@ -152,15 +153,15 @@ def test_halves_of_a_character_are_joined() -> None:
     assert only_input('{"a":"\ud83d\ude00"}') == {"a": "\N{GRINNING FACE}"}
 
 
-def test_lone_halves_are_replaced_wherever_they_stand() -> None:
+def test_lone_surrogates_are_replaced_everywhere() -> None:
     text = r'{"a":["\ud83d",{"\ude00":"\ud83dx"},1,null]}'
     (parsed,) = parse_arguments(text)
     expected: JsonValue = ["\ufffd", {"\ufffd": "\ufffdx"}, 1, None]
-    # The text says something else than the input, so it must not be sent again.
+    # The text differs from the input, so it must not be sent again.
     assert parsed == GoodArguments({"a": expected}, "")
 
 
-def test_fractions_survive_the_slow_way_too() -> None:
+def test_fractions_survive_the_slow_path_too() -> None:
     assert only_input('{}{"a":1.5}') == {"a": 1.5}
 
 

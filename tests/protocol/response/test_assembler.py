@@ -315,7 +315,7 @@ def test_repeated_head_is_shown_once() -> None:
     ]
 
 
-# --- cut short ------------------------------------------------------------------------------------
+# --- truncated responses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arguments", [None, "", '{"x":', '{"x":1}{"y":', "{}"])
@@ -333,7 +333,7 @@ def test_interrupted_call_never_becomes_a_call() -> None:
     assert error.error == "the stream broke off before the arguments of this call were complete"
 
 
-def test_whole_calls_before_the_cut_stay_calls() -> None:
+def test_complete_calls_before_truncation_stay_calls() -> None:
     answer = finished(
         call("a", "f", '{"x":1}', 0), call("b", "now", "", 1), call("c", "f", '{"x"', 2), LENGTH
     )
@@ -356,7 +356,7 @@ def test_earlier_broken_call_reports_its_fault() -> None:
     assert first.error.startswith("the arguments are not valid JSON")
 
 
-# --- how it ended ---------------------------------------------------------------------------------
+# --- finish reasons -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

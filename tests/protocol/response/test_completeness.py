@@ -1,4 +1,6 @@
-"""Whether text that grows is whole: the same answer as of the text at once, in linear time."""
+"""Completeness of a growing text is found in linear time, with the same result as for the full
+text.
+"""
 
 import json
 
@@ -27,7 +29,7 @@ TEXTS = st.lists(OBJECTS | ODD | WRAPPED, max_size=5)
 
 
 def states(pieces: list[str]) -> list[bool]:
-    """What is known after each of these pieces."""
+    """Return, for each piece, whether the text is complete after it."""
     text, found = WholeObjects(), list[bool]()
     for piece in pieces:
         text.feed(piece)
@@ -42,14 +44,14 @@ def test_incremental_result_equals_single_result(pieces: list[str]) -> None:
 
 
 @given(TEXTS)
-def test_character_by_character_it_says_the_same(pieces: list[str]) -> None:
+def test_single_characters_give_same_result(pieces: list[str]) -> None:
     text = "".join(pieces)
     said = [is_complete_object(text[: count + 1]) for count in range(len(text))]
     assert states(list(text)) == said
 
 
 @pytest.mark.parametrize(
-    ("pieces", "said"),
+    ("pieces", "expected"),
     [
         (['{"a":', "{}", "}"], [False, False, True]),
         (["{}", " ", "{", "}"], [True, True, False, True]),
@@ -64,8 +66,8 @@ def test_character_by_character_it_says_the_same(pieces: list[str]) -> None:
         (["[", "{}"], [False, False]),
     ],
 )
-def test_each_fragment_may_complete_or_spoil(pieces: list[str], said: list[bool]) -> None:
-    assert states(pieces) == said
+def test_each_fragment_may_complete_or_spoil(pieces: list[str], expected: list[bool]) -> None:
+    assert states(pieces) == expected
 
 
 @pytest.mark.parametrize("piece", ["{}", "}", '{"a":{}', '{"a":1}', '"', "{x}", '\\"}'])

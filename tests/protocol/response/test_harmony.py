@@ -1,4 +1,4 @@
-"""Calls in harmony, with its control tokens and stripped of them, however the text is cut."""
+"""Calls in the Harmony format, with or without control tokens, are read for any split."""
 
 from collections.abc import Iterable
 
@@ -42,7 +42,7 @@ def pieces_of(text: str, size: int) -> list[ModelDelta]:
 
 
 def blocks(text: str) -> tuple[AssistantBlock, ...]:
-    """The blocks of this text, whole and in pieces of any one size alike."""
+    """Return the blocks of this text; check that they are the same for pieces of any size."""
     _, whole = assembled([TextDelta(text)])
     for size in (1, 2, 5):
         assert assembled(pieces_of(text, size))[1] == whole

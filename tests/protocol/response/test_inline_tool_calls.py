@@ -1,4 +1,4 @@
-"""Calls between tags, however the text is cut."""
+"""Tool calls between tags are read for any split of the text."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ def pieces_of(text: str, size: int) -> list[ModelDelta]:
 def assembled(
     deltas: Iterable[ModelDelta], *, lenient: bool = False, truncated: bool = False
 ) -> tuple[list[ModelDelta], tuple[AssistantBlock, ...]]:
-    """What is shown of these pieces, and their blocks."""
+    """Return the deltas shown for these deltas, and the resulting blocks."""
     assembler = Assembler(text_calls=TagCalls([FIND], lenient=lenient), lenient=lenient)
     shown: list[ModelDelta] = []
     for delta in deltas:
@@ -64,7 +64,7 @@ def assembled(
 
 
 def blocks(text: str, *, lenient: bool = False) -> tuple[AssistantBlock, ...]:
-    """The blocks of this text, whole and in pieces of any one size alike."""
+    """Return the blocks of this text; check that they are the same for pieces of any size."""
     _, whole = assembled([TextDelta(text)], lenient=lenient)
     for size in (1, 2, 5):
         assert assembled(pieces_of(text, size), lenient=lenient)[1] == whole
@@ -191,7 +191,7 @@ def test_nearly_json_call_is_read_on_request() -> None:
     assert blocks(odd, lenient=True) == (
         ToolUseBlock("call_1_0", "find", {"q": "A"}, repaired=True),
     )
-    # Without its second tag it may have been the start of more.
+    # Without the closing tag, the call may be incomplete.
     (block,) = blocks(odd.removesuffix("</tool_call>"), lenient=True)
     assert isinstance(block, ToolUseError)
 

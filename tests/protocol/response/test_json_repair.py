@@ -1,4 +1,4 @@
-"""What is nearly JSON, and what is not: everything else is left alone."""
+"""Text that is nearly JSON is repaired; all other text is left unchanged."""
 
 import json
 
@@ -29,7 +29,7 @@ MENDED: list[tuple[str, JsonObject]] = [
 
 
 @pytest.mark.parametrize(("text", "meant"), MENDED)
-def test_what_only_one_reading_fits_is_read(text: str, meant: JsonObject) -> None:
+def test_unambiguous_text_is_repaired(text: str, meant: JsonObject) -> None:
     assert repair_object(text) == meant
 
 
@@ -108,7 +108,7 @@ def test_commas_before_brackets_are_read_over(value: JsonObject) -> None:
 
 
 @given(st.sampled_from([text for text, _ in MENDED]), st.data())
-def test_what_is_not_whole_is_never_read(text: str, data: st.DataObject) -> None:
+def test_incomplete_text_is_never_repaired(text: str, data: st.DataObject) -> None:
     whole = text.rstrip()
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     assert repair_object(cut) is None

@@ -100,12 +100,12 @@ def test_surrogate_halves_are_joined() -> None:
     assert shown(["a" + HIGH, LOW + "b"]) == ["a", GRIN + "b", ""]
 
 
-def test_a_half_that_comes_alone_waits() -> None:
+def test_high_surrogate_waits_for_its_pair() -> None:
     assert shown([HIGH, LOW]) == ["", GRIN, ""]
 
 
 @pytest.mark.parametrize("chunks", [[HIGH, "x"], [LOW, "x"], ["", HIGH + HIGH, "x"]])
-def test_a_half_that_stays_alone_is_replaced(chunks: list[str]) -> None:
+def test_lone_surrogate_is_replaced(chunks: list[str]) -> None:
     text = "".join(shown(chunks))
     assert text == "".join(chunks).replace(HIGH, "\ufffd").replace(LOW, "\ufffd")
 
@@ -127,7 +127,7 @@ def test_repaired_text_is_always_encodable(text: str) -> None:
 
 
 @given(st.lists(st.text(max_size=50), max_size=20))
-def test_what_cannot_be_cumulative_comes_out_whole(chunks: list[str]) -> None:
+def test_non_cumulative_text_is_shown_completely(chunks: list[str]) -> None:
     chunks = ["a", "b", *chunks]
     assert shown(chunks) == [*chunks, ""]
 

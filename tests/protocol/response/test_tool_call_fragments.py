@@ -11,7 +11,7 @@ def delta(
 
 
 def assembled(*fragments: ToolCallDelta) -> list[tuple[str, str, str]]:
-    """Id, name and arguments of each slot, in order."""
+    """Return the id, name and arguments of each slot, in order."""
     table = SlotTable()
     for fragment in fragments:
         table.slot_of(fragment).add(fragment)
@@ -84,7 +84,7 @@ def test_late_id_joins_slot_of_index() -> None:
     ]
 
 
-def test_a_negative_index_is_none() -> None:
+def test_negative_index_counts_as_missing() -> None:
     assert assembled(
         delta(-1, "a", "f", "{}"), delta(-1, "b", "g", "{"), delta(-1, arguments="}")
     ) == [("a", "f", "{}"), ("b", "g", "{}")]
@@ -145,7 +145,7 @@ def test_a_name_in_fragments_is_joined() -> None:
     ) == [("a", "edit_existing_file", "{}")]
 
 
-def test_a_repeated_name_is_no_news() -> None:
+def test_repeated_name_changes_nothing() -> None:
     repeated = [delta(0, "a", "final_result", piece) for piece in ("", '{"x"', ":1}", "")]
     assert assembled(*repeated) == [("a", "final_result", '{"x":1}')]
 
@@ -154,7 +154,7 @@ def test_another_name_amid_the_arguments_is_ignored() -> None:
     assert assembled(delta(0, "a", "f", "{"), delta(0, "a", "g", "}")) == [("a", "f", "{}")]
 
 
-def test_a_name_after_the_arguments_is_taken() -> None:
+def test_name_after_arguments_is_accepted() -> None:
     assert assembled(delta(0, "a", "", "{}"), delta(0, "", "f")) == [("a", "f", "{}")]
 
 

@@ -40,8 +40,8 @@ HELLO = sse(begin(), *text_block("Hel", "lo"), *end())
 SEARCH: JsonObject = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
 
 
-class SharedExclusiveLock(FakeExchange):
-    """An exchange that gives each request the next of these bodies."""
+class SequentialExchange(FakeExchange):
+    """An exchange that responds to each request with the next of these bodies."""
 
     def __init__(self, *bodies: bytes) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ async def test_stream_shows_deltas_and_returns_response() -> None:
     assert sink.deltas[:2] == [TextDelta("Look"), ToolCallDelta(0, "a", "find", "")]
 
 
-async def test_complete_returns_the_whole_answer() -> None:
+async def test_complete_returns_the_full_response() -> None:
     assert (await model(FakeExchange([HELLO])).complete(REQUEST)).text == "Hello"
 
 
@@ -81,7 +81,7 @@ async def test_a_full_sink_stops_the_reading() -> None:
     assert exchange.taken == 2
 
 
-# --- what is sent ---------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,14 @@ async def test_options_of_the_request_are_sent() -> None:
     assert body["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
 
 
-# --- answers that pause ---------------------------------------------------------------------------
+# --- paused responses -----------------------------------------------------------------------------
 
 
 async def test_paused_response_is_continued() -> None:
     search = [start(1, SEARCH), arguments("{}", 1)]
     paused = sse(begin(), *text_block("I look."), *search, *end("pause_turn"))
     more = sse(begin("msg_2"), *text_block("Found."), *call_block("{}", index=1), *end("tool_use"))
-    exchange, sink = SharedExclusiveLock(paused, more), CollectingSink.roomy()
+    exchange, sink = SequentialExchange(paused, more), CollectingSink.roomy()
     answer = await model(exchange).stream(REQUEST, sink)
     said = (TextBlock("I look."), OpaqueBlock(SEARCH, "anthropic"))
     assert answer.blocks == (*said, TextBlock("Found."), ToolUseBlock("a", "find", {}, "{}"))
@@ -200,7 +200,7 @@ async def test_continuation_has_its_own_idempotency_key() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
     whole = sse(begin(), *text_block("!"), *end())
     for key, wanted in (("key", ["key", "key-1", "key-2"]), ("", [None, None, None])):
-        exchange = SharedExclusiveLock(paused, paused, whole)
+        exchange = SequentialExchange(paused, paused, whole)
         answer = await model(exchange).complete(attrs.evolve(REQUEST, idempotency_key=key))
         assert answer.text == "..!"
         assert [asked.headers.get("idempotency-key") for asked in exchange.requests] == wanted
@@ -208,7 +208,7 @@ async def test_continuation_has_its_own_idempotency_key() -> None:
 
 async def test_continuations_are_bounded() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
-    exchange = SharedExclusiveLock(*[paused] * 9)
+    exchange = SequentialExchange(*[paused] * 9)
     asked = AnthropicMessages(exchange=exchange, max_continuations=2)
     answer = await asked.complete(REQUEST)
     assert (answer.text, answer.finish_reason) == ("...", "paused")
@@ -220,7 +220,7 @@ async def test_compaction_is_continued() -> None:
     begun = start(0, {"type": "compaction", "content": None})
     summary = add(0, {"type": "compaction_delta", "content": "They said hello."})
     compacted = sse(begin(), begun, summary, stop(0), *end("compaction"))
-    exchange = SharedExclusiveLock(compacted, sse(begin(), *text_block("Hi"), *end()))
+    exchange = SequentialExchange(compacted, sse(begin(), *text_block("Hi"), *end()))
     answer = await model(exchange).complete(REQUEST)
     block: JsonObject = {"type": "compaction", "content": "They said hello."}
     assert answer.blocks == (OpaqueBlock(block, "anthropic"), TextBlock("Hi"))
@@ -232,28 +232,28 @@ async def test_compaction_is_continued() -> None:
 async def test_damage_of_each_part_is_counted() -> None:
     junk = b"data: {no json\n\n"
     parts = [junk + sse(begin(), *text_block("."), *end(reason)) for reason in ("pause_turn", "x")]
-    answer = await model(SharedExclusiveLock(*parts)).complete(REQUEST)
+    answer = await model(SequentialExchange(*parts)).complete(REQUEST)
     assert (answer.text, answer.damaged_lines) == ("..", 2)
 
 
 async def test_pause_with_tool_calls_awaits_results() -> None:
-    exchange = SharedExclusiveLock(sse(begin(), *call_block("{}"), *end("pause_turn")))
+    exchange = SequentialExchange(sse(begin(), *call_block("{}"), *end("pause_turn")))
     answer = await model(exchange).complete(REQUEST)
     assert [block.type for block in answer.blocks] == ["tool_use"]
 
 
-async def test_a_failure_while_going_on_is_raised() -> None:
+async def test_failure_during_continuation_is_raised() -> None:
     paused = sse(begin(), *text_block("."), *end("pause_turn"))
     busy = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(ProviderInBandError, match="Overloaded"):
-        await model(SharedExclusiveLock(paused, sse(busy))).complete(REQUEST)
+        await model(SequentialExchange(paused, sse(busy))).complete(REQUEST)
 
 
-# --- counting -------------------------------------------------------------------------------------
+# --- token counts ---------------------------------------------------------------------------------
 
 
 @pytest.mark.feature("ASDK-024")
-async def test_tokens_are_counted_without_an_answer() -> None:
+async def test_tokens_are_counted_without_a_response() -> None:
     exchange = FakeExchange([b'{"input_', b'tokens": 12}'])
     assert await model(exchange, f"{BASE}/v1").count_tokens(REQUEST) == 12
     assert exchange.requests[0].url == f"{BASE}/v1/messages/count_tokens"
@@ -280,7 +280,7 @@ async def test_count_failures_raise_like_responses() -> None:
         await model(FakeExchange(status=0)).count_tokens(REQUEST)
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ async def test_redirects_are_not_followed() -> None:
         await model(FakeExchange([b"gone"], status=304)).complete(REQUEST)
 
 
-async def test_a_page_at_200_is_no_answer() -> None:
+async def test_html_page_at_200_is_an_error() -> None:
     exchange = FakeExchange([b"<html><title>Log in</title>"], headers={"content-type": "text/html"})
     with pytest.raises(ProviderProtocolError, match=r"content type 'text/html'\): Log in"):
         await model(exchange).complete(REQUEST)

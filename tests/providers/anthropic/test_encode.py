@@ -56,7 +56,7 @@ def message(role: Role, *blocks: ContentBlock) -> Message:
 
 
 def parts(*blocks: ContentBlock, role: Role = "user") -> list[JsonObject]:
-    """The parts of one message with these blocks."""
+    """Return the encoded parts of one message with these blocks."""
     found: list[dict[str, list[JsonObject]]] = json.loads(json.dumps(sent(message(role, *blocks))))
     return found[0]["content"] if found else []
 
@@ -98,7 +98,7 @@ def test_max_tokens_has_a_default() -> None:
     assert body_of(options=EncodeOptions(max_tokens=99))["max_tokens"] == 99
 
 
-# --- the system -----------------------------------------------------------------------------------
+# --- the system prompt ----------------------------------------------------------------------------
 
 
 @pytest.mark.feature("ASDK-027")
@@ -107,7 +107,7 @@ def test_no_empty_system_block_is_sent(prompt: str) -> None:
     assert "system" not in body_of(chain=Messages().system(" ").user("Hi"), system_prompt=prompt)
 
 
-def test_the_system_stands_apart() -> None:
+def test_system_prompt_is_a_separate_field() -> None:
     chain = Messages().system("a").user("Hi").system("b").assistant("Hello").user("!")
     body = body_of(chain=chain, system_prompt="p")
     assert body["system"] == [{"type": "text", "text": text} for text in "pab"]
@@ -291,7 +291,7 @@ def test_a_choice_of_tool(choice: str | None, parallel: bool | None, field: Json
 
 
 def marked(body: JsonObject) -> list[str]:
-    """Where marks for the cache stand: the text or the type of what bears one."""
+    """Return the text or name of each part that has a cache mark."""
     found: list[JsonObject] = []
     for message_ in objects(body["messages"]):
         found += objects(message_["content"])
@@ -345,7 +345,7 @@ def test_cache_mark_is_set_once_where_allowed() -> None:
     assert marked(body_of(chain=Messages(), options=options) | {"messages": []}) == []
 
 
-# --- counting -------------------------------------------------------------------------------------
+# --- token counts ---------------------------------------------------------------------------------
 
 
 def test_count_omits_response_settings() -> None:

@@ -1,4 +1,4 @@
-"""Arguments that are nearly JSON, from the stream to the block; and what came before an error."""
+"""Arguments that are nearly JSON are repaired, and text before an error is kept."""
 
 import attrs
 import pytest

@@ -1,4 +1,4 @@
-"""Images, documents and results of calls, as this protocol has them."""
+"""Images, documents and tool results in Anthropic's protocol."""
 
 import base64
 import json
@@ -97,7 +97,7 @@ def test_document_keeps_title_and_extras() -> None:
 
 
 def test_image_of_response_becomes_label() -> None:
-    """The protocol accepts images from the user only."""
+    """The protocol accepts images only from the user."""
     image = ImageBlock("https://x/y.png", "image/png")
     assert parts(TextBlock("Look"), image, role="assistant") == [
         {"type": "text", "text": "Look"},
@@ -154,7 +154,7 @@ RESULTS: Final[Sequence[tuple[str | JsonObject | list[JsonValue], bool, JsonValu
 def test_results(content: str | list[JsonValue], is_error: bool, wire: JsonValue) -> None:
     (part,) = parts(ToolResultBlock("a", content, is_error))
     if wire is None and content:
-        wire = json.dumps(content)  # what has no other form is sent as JSON text
+        wire = json.dumps(content)  # a value without another form is sent as JSON text
     assert part.get("content") == wire
     assert part.get("is_error") is (True if is_error else None)
 

@@ -1,7 +1,7 @@
-"""What others make of our side of the protocol: the official SDK, where it is installed.
+"""Our side of Anthropic's protocol, compared with the official SDK, if it is installed.
 
-It reads what `ScriptedEndpoint` renders, whole and streamed, and its own idea of a request is held
-against what is sent.
+The SDK reads what `ScriptedEndpoint` renders, streamed or not, and its request types are compared
+with our requests.
 """
 
 import json
@@ -65,7 +65,7 @@ async def client_of(*turns: Any) -> AsyncGenerator[Any]:
             yield client
 
 
-def told(message: Any) -> list[tuple[object, ...]]:
+def brief(message: Any) -> list[tuple[object, ...]]:
     listed: list[tuple[object, ...]] = []
     for block in message.content:
         if block.type == "thinking":
@@ -85,28 +85,28 @@ BLOCKS: Sequence[tuple[object, ...]] = [
 ]
 
 
-async def test_it_reads_a_streamed_answer() -> None:
+async def test_sdk_reads_a_streamed_response() -> None:
     answer = reply(*TURN, split=[1, 7, 3])
     async with client_of(answer) as client, client.messages.stream(**ASKED) as stream:
         texts = [text async for text in stream.text_stream]
         message = await stream.get_final_message()
     assert "".join(texts) == "I will look."
-    assert told(message) == BLOCKS
+    assert brief(message) == BLOCKS
     assert message.stop_reason == "tool_use"
     used = message.usage
     assert (used.input_tokens, used.cache_read_input_tokens, used.output_tokens) == (15, 5, 7)
 
 
-async def test_it_reads_a_whole_answer() -> None:
+async def test_sdk_reads_a_complete_response() -> None:
     async with client_of(TURN) as client:
         message = await client.messages.create(**ASKED)
-    assert told(message) == BLOCKS
+    assert brief(message) == BLOCKS
     assert (message.stop_reason, message.usage.output_tokens) == ("tool_use", 7)
 
 
-# Its decoder leaves its generators to the garbage collector when an event is an error.
+# The SDK's decoder leaves its generators to the garbage collector when an event is an error.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_it_reads_errors_of_both_kinds() -> None:
+async def test_sdk_reads_both_kinds_of_errors() -> None:
     busy = in_band_error("Overloaded", code="overloaded_error")
     async with client_of(status(429), reply(say("I"), busy)) as client:
         with pytest.raises(anthropic.RateLimitError):
@@ -116,7 +116,7 @@ async def test_it_reads_errors_of_both_kinds() -> None:
                 await stream.get_final_message()
 
 
-async def test_it_counts_tokens() -> None:
+async def test_sdk_counts_tokens() -> None:
     async with client_of() as client:
         found = await client.messages.count_tokens(model="m", messages=ASKED["messages"])
     assert found.input_tokens > 0
@@ -129,7 +129,7 @@ FOUND: list[JsonValue] = [
 ]
 
 
-def test_what_is_sent_fits_its_types() -> None:
+def test_requests_match_sdk_types() -> None:
     messages = Messages().append(
         Message("user", (TextBlock("Look"), ImageBlock("data:image/png;base64,aGk="))),
         Message(
@@ -172,7 +172,10 @@ def test_what_is_sent_fits_its_types() -> None:
 
 
 def taken(value: Any) -> Any:
-    """What a type took: it leaves out what it does not know, and checks lists as they are read."""
+    """Return the part of a value that the type accepted.
+
+    The type omits unknown keys, and checks lists only while they are read.
+    """
     if isinstance(value, dict):
         return {key: taken(item) for key, item in cast(dict[str, Any], value).items()}
     listed = hasattr(value, "__iter__") and not isinstance(value, str)

@@ -1,4 +1,4 @@
-"""Blocks in Anthropic's protocol, as they are meant and as they come, a test each."""
+"""Blocks in Anthropic's protocol, both as specified and as endpoints send them; one test each."""
 
 import json
 
@@ -32,6 +32,7 @@ from tests.providers.anthropic.answers import (
     answer,
     arguments,
     begin,
+    brief,
     call_block,
     end,
     read_all,
@@ -43,14 +44,13 @@ from tests.providers.anthropic.answers import (
     text,
     text_block,
     thought,
-    told,
     tool_use,
 )
 
 THINKING = {"type": "thinking", "thinking": "", "signature": ""}
 HELLO = [begin(), *text_block("Hel", "lo"), *end()]
 
-# --- the protocol as it is meant ------------------------------------------------------------------
+# --- the protocol as specified --------------------------------------------------------------------
 
 
 @pytest.mark.feature("ASDK-023")
@@ -167,10 +167,10 @@ def test_initial_count_is_not_final(counts: dict[str, object]) -> None:
         assert found.usage == Usage(8, tokens, 2, estimated=True)
 
 
-# --- what is kept without being known -------------------------------------------------------------
+# --- unknown content that is kept -----------------------------------------------------------------
 
 
-def test_sealed_thoughts_are_kept_as_they_came() -> None:
+def test_redacted_thinking_is_kept_verbatim() -> None:
     block: JsonObject = {"type": "redacted_thinking", "data": "xyz"}
     found = answer(begin(), start(0, block), stop(0), *text_block("Hi", index=1), *end())
     assert found.blocks == (OpaqueBlock(block, "anthropic"), TextBlock("Hi"))
@@ -209,7 +209,7 @@ def test_server_tools_are_kept_verbatim() -> None:
 
 
 def fed(*events: object) -> list[ModelDelta]:
-    """The deltas of the beginning of a stream."""
+    """Return the deltas of an unfinished stream of these events."""
     return list(MessageResponseParser(REQUEST, endpoint="e").feed(sse(*events)))
 
 
@@ -243,7 +243,7 @@ def test_hidden_blocks_still_show_progress() -> None:
 def test_truncated_server_tool_keeps_initial_input() -> None:
     use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
     found = answer(begin(), start(0, use), arguments('{"q": '), *end("max_tokens"))
-    assert told(found.blocks) == [use]
+    assert brief(found.blocks) == [use]
 
 
 def test_unknown_block_grows_by_deltas() -> None:
@@ -259,7 +259,7 @@ def test_unknown_block_grows_by_deltas() -> None:
         stop(0),
         *end(),
     )
-    assert told(found.blocks) == [
+    assert brief(found.blocks) == [
         {
             "type": "compaction",
             "content": "ab",
@@ -288,7 +288,7 @@ def test_deeply_nested_block_is_dropped_alone() -> None:
 def test_unknown_delta_becomes_its_own_block() -> None:
     odd = {"type": "odd_delta", "x": 1}
     found = answer(begin(), *text_block("Hi"), add(0, odd), add(7, odd), *end())
-    assert told(found.blocks) == ["Hi", odd, odd]
+    assert brief(found.blocks) == ["Hi", odd, odd]
 
 
 def test_unknown_call_fields_are_sent_back() -> None:
@@ -298,7 +298,7 @@ def test_unknown_call_fields_are_sent_back() -> None:
     assert found.blocks == (ToolUseBlock("a", "find", {}, "{}", extra=more),)
 
 
-# --- blocks and what belongs to them --------------------------------------------------------------
+# --- blocks and their fields ----------------------------------------------------------------------
 
 
 def test_each_thinking_keeps_its_signature() -> None:
@@ -308,43 +308,43 @@ def test_each_thinking_keeps_its_signature() -> None:
         for event in (start(index, THINKING), thought("Hm", index), seal(f"s{index}", index))
     ]
     found = answer(begin(), *thoughts, *end())
-    assert told(found.blocks) == [("thinking", "Hm", "s0"), ("thinking", "Hm", "s1")]
+    assert brief(found.blocks) == [("thinking", "Hm", "s0"), ("thinking", "Hm", "s1")]
 
 
-def test_a_seal_without_thoughts_is_kept() -> None:
+def test_signature_without_thinking_is_kept() -> None:
     events = [start(0, THINKING), seal("s"), stop(0), *text_block("Hi", index=1)]
-    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "", "s"), "Hi"]
+    assert brief(answer(begin(), *events, *end()).blocks) == [("thinking", "", "s"), "Hi"]
 
 
 def test_late_signature_finds_its_thinking() -> None:
     events = [start(0, THINKING), thought("Hm"), *text_block("Hi", index=1), seal("s", 5)]
-    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s"), "Hi"]
+    assert brief(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s"), "Hi"]
 
 
 def test_reused_index_opens_new_block() -> None:
     result = {"type": "web_search_tool_result", "tool_use_id": "s"}
     found = answer(begin(), start(1, result), stop(1), *text_block("Hi", index=1), *end())
-    assert told(found.blocks) == [result, "Hi"]
+    assert brief(found.blocks) == [result, "Hi"]
 
 
 def test_text_delta_opens_missing_block() -> None:
     events = [start(0, THINKING), thought("Hm"), text("Hi"), text("!")]
-    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", ""), "Hi!"]
+    assert brief(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", ""), "Hi!"]
 
 
 def test_text_after_result_is_kept() -> None:
     found = answer(begin(), start(0, {"type": "x_result"}), stop(0), text("Hi"), *end())
-    assert told(found.blocks) == [{"type": "x_result"}, "Hi"]
+    assert brief(found.blocks) == [{"type": "x_result"}, "Hi"]
 
 
 def test_deltas_of_nothing_begin_nothing() -> None:
     empty = [text(""), thought(""), arguments(""), seal(""), add(3, None), add(3, {"x": 1})]
-    assert told(answer(begin(), *empty, *text_block("Hi"), stop(9), *end()).blocks) == ["Hi"]
+    assert brief(answer(begin(), *empty, *text_block("Hi"), stop(9), *end()).blocks) == ["Hi"]
 
 
 def test_arguments_join_the_open_call() -> None:
     events = [start(0, tool_use()), arguments('{"q": 1}', 5), stop(0)]
-    assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 1})]
+    assert brief(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 1})]
 
 
 def test_orphan_arguments_are_a_visible_error() -> None:
@@ -356,7 +356,7 @@ def test_orphan_arguments_are_a_visible_error() -> None:
 
 def test_initial_arguments_are_shown_when_final() -> None:
     events = [begin(), start(0, tool_use(given={"q": 1})), stop(0), stop(0), *end("tool_use")]
-    assert told(answer(*events).blocks) == [("a", "find", {"q": 1})]
+    assert brief(answer(*events).blocks) == [("a", "find", {"q": 1})]
     assert shown(*events)[:2] == [
         ToolCallDelta(0, "a", "find", ""),
         ToolCallDelta(0, "a", "find", '{"q": 1}'),
@@ -369,7 +369,7 @@ def test_initial_arguments_are_shown_when_final() -> None:
 def test_initial_arguments_may_be_text(given: object, value: object) -> None:
     block = {**tool_use(), "input": given}
     found = answer(begin(), start(0, block), stop(0), *end("tool_use"))
-    assert told(found.blocks) == [("a", "find", value)]
+    assert brief(found.blocks) == [("a", "find", value)]
 
 
 @pytest.mark.parametrize("pieces", [["{", '"q":'], ["[1]"], ["no"], [7], [[1]], [True]])
@@ -383,7 +383,7 @@ def test_non_object_arguments_are_visible_error(pieces: list[object]) -> None:
 
 def test_several_objects_are_several_calls() -> None:
     found = answer(begin(), *call_block('{"q":1}{"q":2}'), *end("tool_use"))
-    assert told(found.blocks) == [("a", "find", {"q": 1}), ("call_1_0", "find", {"q": 2})]
+    assert brief(found.blocks) == [("a", "find", {"q": 1}), ("call_1_0", "find", {"q": 2})]
 
 
 def test_call_ids_are_unique_in_session() -> None:
@@ -392,7 +392,7 @@ def test_call_ids_are_unique_in_session() -> None:
     )
     events = [*call_block("{}"), *call_block("{}", call_id=None, index=1), *end("tool_use")]
     found = answer(begin(), *events, request=request)
-    assert told(found.blocks) == [("call_4_0", "find", {}), ("call_4_1", "find", {})]
+    assert brief(found.blocks) == [("call_4_0", "find", {}), ("call_4_1", "find", {})]
 
 
 def test_leaked_tokens_leave_the_name() -> None:
@@ -403,33 +403,33 @@ def test_leaked_tokens_leave_the_name() -> None:
         start(2, {"type": "tool_use"}),
         *end("tool_use"),
     )
-    assert told(found.blocks) == [("a", "find", {}), ("b", "", "the call does not name a tool")]
+    assert brief(found.blocks) == [("a", "find", {}), ("b", "", "the call does not name a tool")]
 
 
 def test_non_object_block_is_text() -> None:
     found = answer(begin(), start(0, None), text("Hi"), start(1, "x"), text("!", 1), *end())
-    assert told(found.blocks) == ["Hi", "!"]
+    assert brief(found.blocks) == ["Hi", "!"]
 
 
 def test_orphan_input_joins_open_server_tool() -> None:
     use: JsonObject = {"type": "server_tool_use", "id": "s", "name": "x", "input": {}}
     found = answer(begin(), start(0, use), arguments('{"q": 1}', 5), stop(0), *end())
-    assert told(found.blocks) == [{**use, "input": {"q": 1}}]
+    assert brief(found.blocks) == [{**use, "input": {"q": 1}}]
 
 
 def test_blocks_of_nothing_are_left_out() -> None:
     empty = [start(0, THINKING), stop(0), *text_block("", index=1)]
-    assert told(answer(begin(), *empty, *text_block("Hi", index=2), *end()).blocks) == ["Hi"]
+    assert brief(answer(begin(), *empty, *text_block("Hi", index=2), *end()).blocks) == ["Hi"]
 
 
-def test_a_seal_that_comes_twice_is_one() -> None:
+def test_repeated_signature_is_kept_once() -> None:
     events = [start(0, {**THINKING, "signature": "s"}), thought("Hm"), seal("s"), seal("s")]
-    assert told(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s")]
+    assert brief(answer(begin(), *events, *end()).blocks) == [("thinking", "Hm", "s")]
 
 
 def test_duplicated_arguments_are_shown_once() -> None:
     events = [start(0, tool_use(given={"q": 1})), arguments('{"q": 2}'), stop(0)]
-    assert told(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 2})]
+    assert brief(answer(begin(), *events, *end("tool_use")).blocks) == [("a", "find", {"q": 2})]
     pieces = [d.arguments for d in shown(begin(), *events, *end()) if isinstance(d, ToolCallDelta)]
     assert pieces == ["", '{"q": 2}']
 

@@ -1,4 +1,4 @@
-"""Streams in Anthropic's protocol: whole, odd, cut, and what is none; a test each."""
+"""Streams in Anthropic's protocol: complete, unusual, truncated or invalid; one test each."""
 
 import json
 
@@ -22,6 +22,7 @@ from tests.providers.anthropic.answers import (
     REQUEST,
     answer,
     begin,
+    brief,
     call_block,
     end,
     frame,
@@ -33,7 +34,6 @@ from tests.providers.anthropic.answers import (
     stop,
     text_block,
     thought,
-    told,
     tool_use,
 )
 
@@ -44,7 +44,7 @@ HELLO = [begin(), *text_block("Hel", "lo"), *end()]
 
 
 def test_a_stream_may_lack_its_last_event() -> None:
-    assert told(answer(*HELLO[:-1]).blocks) == ["Hello"]
+    assert brief(answer(*HELLO[:-1]).blocks) == ["Hello"]
 
 
 def test_pings_after_reason_end_stream() -> None:
@@ -55,12 +55,12 @@ def test_pings_after_reason_end_stream() -> None:
     reader.feed(frame({"type": "ping"}))
     assert reader.done
     reader.close()
-    assert told(reader.finish().blocks) == ["Hello"]
+    assert brief(reader.finish().blocks) == ["Hello"]
 
 
-def test_the_same_beginning_twice_is_one() -> None:
+def test_repeated_start_counts_once() -> None:
     found = answer(begin(), *text_block("Hi"), begin(), begin(""), *end())
-    assert (told(found.blocks), found.response_id) == (["Hi"], "msg_1")
+    assert (brief(found.blocks), found.response_id) == (["Hi"], "msg_1")
 
 
 def test_second_start_replaces_empty_first() -> None:
@@ -74,19 +74,19 @@ def test_two_responses_are_an_error() -> None:
 
 def test_initial_blocks_count_without_deltas() -> None:
     content = [{"type": "text", "text": "Hi"}]
-    assert told(answer(begin(content=content), *end()).blocks) == ["Hi"]
-    assert told(answer(begin(content=content), *HELLO[1:]).blocks) == ["Hello"]
+    assert brief(answer(begin(content=content), *end()).blocks) == ["Hi"]
+    assert brief(answer(begin(content=content), *HELLO[1:]).blocks) == ["Hello"]
 
 
 def test_events_of_unknown_types_are_passed_over() -> None:
     odd = {"type": "new_event", "index": 0, "delta": {"type": "text_delta", "text": "no"}}
-    assert told(answer(odd, begin(), {"x": 1}, *HELLO[1:], 7, None, "x").blocks) == ["Hello"]
+    assert brief(answer(odd, begin(), {"x": 1}, *HELLO[1:], 7, None, "x").blocks) == ["Hello"]
 
 
 def notices(body: bytes) -> list[str]:
-    """What a person is told of a body's stream."""
+    """Return the notices that are shown for a body's stream."""
     seen, found = read_all([body])
-    assert told(found.blocks) == ["Hello"]
+    assert brief(found.blocks) == ["Hello"]
     return [delta.text for delta in seen if isinstance(delta, NoticeDelta)]
 
 
@@ -108,7 +108,7 @@ def test_only_some_invalid_lines_are_reported() -> None:
 
 
 def test_event_array_is_read_one_by_one() -> None:
-    assert told(read(b"data: " + json.dumps(HELLO).encode() + b"\n\n").blocks) == ["Hello"]
+    assert brief(read(b"data: " + json.dumps(HELLO).encode() + b"\n\n").blocks) == ["Hello"]
 
 
 def test_surrogate_halves_are_joined_or_replaced() -> None:
@@ -120,7 +120,7 @@ def test_surrogate_halves_are_joined_or_replaced() -> None:
         *end("tool_use"),
     ]
     found = answer(*events)
-    assert told(found.blocks) == [
+    assert brief(found.blocks) == [
         "a\U0001f600\ufffd",
         ("a", "find", {"q": "\U0001f600\ufffd"}),
         {"type": "new", "t\ufffd": ["\ufffd"]},
@@ -144,18 +144,18 @@ def whole(**fields: object) -> dict[str, object]:
 def test_document_body_is_a_response(message: object) -> None:
     for body in (json.dumps(message).encode(), b"\n\n " + json.dumps([message]).encode()):
         found = read(body)
-        assert told(found.blocks) == ["Hi", ("a", "find", {"q": 1})]
+        assert brief(found.blocks) == ["Hi", ("a", "find", {"q": 1})]
         assert (found.finish_reason, found.usage) == ("tool_calls", Usage(3, 4))
         assert (found.model, found.response_id) in {("m-2", "w"), ("m-2", "5")}
 
 
 def test_document_may_be_event_data() -> None:
-    assert told(answer(whole(stop_reason="end_turn")).blocks)[0] == "Hi"
+    assert brief(answer(whole(stop_reason="end_turn")).blocks)[0] == "Hi"
 
 
 def test_content_may_be_text() -> None:
     found = read(json.dumps(whole(content="Hi", stop_reason=None)).encode())
-    assert (told(found.blocks), found.finish_reason) == (["Hi"], "unknown")
+    assert (brief(found.blocks), found.finish_reason) == (["Hi"], "unknown")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_errors_may_have_any_shape(body: bytes, message: str, code: str) -> None
         ),
     ],
 )
-def test_what_is_no_answer_is_told(body: bytes, message: str) -> None:
+def test_invalid_response_is_an_error(body: bytes, message: str) -> None:
     with pytest.raises(ProviderProtocolError, match=message):
         read(body, content_type="text/plain")
 
@@ -218,7 +218,7 @@ def test_bodies_without_bounds_are_refused() -> None:
         read_all([b"data: " + b"x" * (9 * 1024 * 1024)])
 
 
-# --- answers that are cut -------------------------------------------------------------------------
+# --- truncated responses --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stops", [0, 1])
@@ -233,7 +233,7 @@ def test_call_at_token_limit_never_runs(pieces: list[str], stops: int) -> None:
 def test_complete_calls_of_truncated_response_run() -> None:
     events = [*call_block("{}"), *call_block('{"q": 1}', index=1, call_id="b")]
     found = answer(begin(), *events, *end("max_tokens"))
-    assert told(found.blocks) == [
+    assert brief(found.blocks) == [
         ("a", "find", {}),
         ("b", "find", {"q": 1}),
     ]
@@ -285,4 +285,4 @@ def test_thinking_alone_is_a_response() -> None:
     events = [begin(), start(0, THINKING), thought("Hm"), stop(0)]
     counted = {"type": "message_delta", "usage": {"output_tokens": 7}}
     found = answer(*events, counted, {"type": "message_stop"})
-    assert (told(found.blocks), found.usage.output_tokens) == ([("thinking", "Hm", "")], 7)
+    assert (brief(found.blocks), found.usage.output_tokens) == ([("thinking", "Hm", "")], 7)

@@ -1,4 +1,4 @@
-"""Calls of the endpoint's own tools are sent with their results, or not at all."""
+"""Calls of the endpoint's own tools are sent together with their results, or not at all."""
 
 import json
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ def said(*blocks: ContentBlock) -> Message:
 
 
 def sent(*messages: Message) -> list[str]:
-    """The kinds and ids of the parts that are sent, in order."""
+    """Return the kinds and ids of the parts that are sent, in order."""
     body = encode_request(ModelRequest(Messages(messages), ModelSettings("m")), EncodeOptions())
     turns: list[dict[str, str | list[JsonObject]]] = json.loads(body)["messages"]
     found: list[str] = []
@@ -86,12 +86,15 @@ def test_response_with_client_results_keeps_pending_call() -> None:
     found = Message("tool", (ToolResultBlock("c", "found"),))
     rest = ["tool_use c", "tool_result c"]
     assert sent(GO, said(use(query="x"), client), found) == ["text", "server_tool_use s", *rest]
-    assert sent(GO, said(client, use()), found) == ["text", *rest]  # its input was cut off
+    assert sent(GO, said(client, use()), found) == [
+        "text",
+        *rest,
+    ]  # the server call's input was truncated
     assert sent(GO, said(use(query="x"), client), found, MORE) == ["text", *rest, "text"]
 
 
 def test_result_may_follow_in_later_response() -> None:
-    """A program calls a client-side tool, and ends in the next response."""
+    """Code at the endpoint calls a client-side tool, and finishes in the next response."""
     client = ToolUseBlock("c", "find", {}, extra={"caller": {"type": "x", "tool_id": "s"}})
     found = Message("tool", (ToolResultBlock("c", "found"),))
     history = (GO, said(use(), client), found)

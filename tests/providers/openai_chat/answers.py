@@ -1,4 +1,4 @@
-"""Answers of an endpoint for tests: bodies from chunks, and what is read from them."""
+"""Responses of an endpoint for tests: bodies built from chunks, and the results of reading them."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,25 +23,25 @@ Json = object
 
 
 def chunk(delta: Json = None, finish: Json = None, **fields: Json) -> dict[str, Json]:
-    """A chunk with one choice."""
+    """Return a chunk with one choice."""
     choice: dict[str, Json] = {"index": 0, "delta": delta, "finish_reason": finish}
     return {"id": "r", "model": "m-1", "choices": [choice], **fields}
 
 
 def text(content: Json, finish: Json = None) -> dict[str, Json]:
-    """A chunk with text."""
+    """Return a chunk with text."""
     return chunk({"content": content}, finish)
 
 
 def calls(*entries: Mapping[str, Json], finish: Json = None) -> dict[str, Json]:
-    """A chunk with these entries of `tool_calls`."""
+    """Return a chunk with these entries of `tool_calls`."""
     return chunk({"tool_calls": list(entries)}, finish)
 
 
 def entry(
     index: Json = None, call_id: Json = None, name: Json = None, arguments: Json = None
 ) -> dict[str, Json]:
-    """An entry of `tool_calls`; what is None is left out."""
+    """Return an entry of `tool_calls`; fields that are None are left out."""
     function = {"name": name, "arguments": arguments}
     whole: dict[str, Json] = {
         "index": index,
@@ -53,13 +53,13 @@ def entry(
 
 
 def sse(*chunks: Json, done: bool = True) -> bytes:
-    """An event stream of these."""
+    """Return an event stream of these chunks."""
     lines = [b"data: " + json.dumps(one).encode() + b"\n\n" for one in chunks]
     return b"".join(lines) + (DONE if done else b"")
 
 
 class Careful(ChatResponseParser):
-    """Reads event by event, and never a whole read in one step."""
+    """A parser that reads each event separately and never uses the fast path."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         self._sse.__class__ = _CarefulDecoder
@@ -80,7 +80,7 @@ def read_all(
     content_type: str = "",
     reader: type[ChatResponseParser] = ChatResponseParser,
 ) -> tuple[list[ModelDelta], ModelCompleted]:
-    """What is shown of an answer that comes in these reads, and the answer."""
+    """Return the deltas shown while the response arrives in these reads, and the response."""
     reading = reader(request, endpoint=ENDPOINT, content_type=content_type)
     shown: list[ModelDelta] = []
     for data in reads:
@@ -92,7 +92,7 @@ def read_all(
 
 
 def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = "") -> ModelCompleted:
-    """The answer in this body, which comes byte by byte, event by event and whole alike."""
+    """Return the response in this body; check that the way of reading makes no difference."""
     shown, whole = read_all([body], request, content_type=content_type)
     pieces = [body[at : at + 1] for at in range(len(body))]
     assert read_all(pieces, request, content_type=content_type)[1] == whole
@@ -102,17 +102,17 @@ def read(body: bytes, request: ModelRequest = REQUEST, *, content_type: str = ""
 
 
 def answer(*chunks: Json, done: bool = True) -> ModelCompleted:
-    """The answer in a stream of these chunks."""
+    """Return the response in a stream of these chunks."""
     return read(sse(*chunks, done=done))
 
 
 def shown_text(*chunks: Json) -> str:
-    """The text that a reader sees of a stream of these chunks."""
+    """Return the text that a stream of these chunks shows."""
     return "".join(d.text for d in read_all([sse(*chunks)])[0] if isinstance(d, TextDelta))
 
 
 def made(found: ModelCompleted) -> list[tuple[str, str, object]]:
-    """Id, name and input of the calls; the error's message in place of the input."""
+    """Return the id, name and input of each call; invalid calls have an error as input."""
     listed: list[tuple[str, str, object]] = []
     for block in found.blocks:
         if isinstance(block, ToolUseBlock):
@@ -123,5 +123,5 @@ def made(found: ModelCompleted) -> list[tuple[str, str, object]]:
 
 
 def said(found: ModelCompleted) -> Sequence[str]:
-    """The texts of the text blocks."""
+    """Return the texts of the text blocks."""
     return [block.text for block in found.blocks if isinstance(block, TextBlock)]

@@ -1,4 +1,4 @@
-"""An exchange in memory: answers in scripted reads, and keeps what it was asked."""
+"""An in-memory exchange that responds in scripted reads and records its requests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,12 +8,12 @@ from agent_actors.abc import ByteSink, ExchangeStatistics, HttpRequest
 
 
 class FakeExchange:
-    """`ByteExchange` that gives every request the same answer.
+    """A `ByteExchange` that gives every request the same response.
 
     Args:
-        reads: The body, as it is read. An exception among them is raised in its place.
-        status: The answer's status; 0: no head comes at all.
-        headers: The answer's headers.
+        reads: The body, as it is read. An exception among the reads is raised in its place.
+        status: The status of the response. 0: no response headers arrive at all.
+        headers: The headers of the response.
     """
 
     def __init__(

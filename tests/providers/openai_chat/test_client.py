@@ -73,7 +73,7 @@ async def test_withheld_text_is_shown_before_return() -> None:
 
 
 @pytest.mark.feature("WICK-079", "ASDK-018")
-async def test_complete_returns_the_whole_answer() -> None:
+async def test_complete_returns_the_full_response() -> None:
     answer = await model(FakeExchange([HELLO])).complete(REQUEST)
     assert answer.text == "Hello"
 
@@ -89,7 +89,7 @@ async def test_a_full_sink_stops_the_reading() -> None:
     assert exchange.taken == 2
 
 
-async def test_what_the_sink_raises_ends_the_stream() -> None:
+async def test_sink_error_ends_the_stream() -> None:
     class Full(Exception):
         pass
 
@@ -103,7 +103,7 @@ async def test_what_the_sink_raises_ends_the_stream() -> None:
         await model(FakeExchange([HELLO])).stream(REQUEST, sink)
 
 
-# --- what is sent ---------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 @pytest.mark.feature("OAGS-042", "OAS-075")
@@ -196,7 +196,7 @@ def test_headers_that_cannot_be_sent_are_refused(options: Options, message: str)
     assert "secret" not in str(caught.value)
 
 
-async def test_usage_is_asked_for_unless_told_otherwise() -> None:
+async def test_usage_is_requested_by_default() -> None:
     for include in (True, False):
         exchange = FakeExchange([HELLO])
         chat = OpenAIChat(
@@ -225,7 +225,7 @@ async def test_an_endpoint_can_be_declared_cumulative() -> None:
     assert (await chat.complete(REQUEST)).text == "ab"
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 async def status_error(body: bytes, code: int = 400, **headers: str) -> ProviderStatusError:
@@ -295,7 +295,7 @@ async def test_broken_connection_error_is_unchanged() -> None:
     assert sink.deltas == deltas
 
 
-async def test_a_page_at_200_is_no_answer() -> None:
+async def test_html_page_at_200_is_an_error() -> None:
     exchange = FakeExchange([b"<html><title>Log in</title>"], headers={"content-type": "text/html"})
     with pytest.raises(ProviderProtocolError, match=r"content type 'text/html'\): Log in"):
         await model(exchange).complete(REQUEST)
@@ -306,7 +306,7 @@ async def test_exchange_without_head_is_no_response() -> None:
         await model(FakeExchange(status=0)).complete(REQUEST)
 
 
-# --- its connections ------------------------------------------------------------------------------
+# --- connections ----------------------------------------------------------------------------------
 
 
 async def test_the_callers_exchange_is_not_closed() -> None:

@@ -1,9 +1,9 @@
-"""The law of decoding: a turn gives the same blocks whatever quirks it comes with, however split.
+"""Decoding conformance: a turn gives the same blocks for every combination of quirks and splits.
 
-A turn is drawn, and a dialect: one choice for each kind of quirk. What the dialect makes of the
-turn is cut into reads at drawn places and must give the blocks of the turn. Left out are dialects
-that lose what the turn was, such as calls with neither index nor id, or no word of the end after a
-call without arguments: `possible` says which.
+The test draws a turn and a dialect, with one choice for each kind of quirk. The turn is encoded in
+the dialect and split into reads at random places, and must give the blocks of the turn. Dialects
+that lose information are left out, for example calls with neither index nor id, or no end mark
+after a call without arguments. `possible` lists them.
 """
 
 import json
@@ -77,7 +77,7 @@ DIALECTS = st.builds(
 
 
 def possible(turn: Turn, dialect: Dialect) -> Dialect:
-    """The nearest dialect that does not lose what the turn was."""
+    """Return the nearest dialect that does not lose information about the turn."""
     unnumbered = dialect.index in {"none", "zero", "negative"}
     if unnumbered and dialect.ids == "never":
         dialect = attrs.evolve(dialect, ids="once")
@@ -98,7 +98,7 @@ def cut(text: str, size: int) -> list[str]:
 
 
 def fragments(place: int, name: str, value: JsonObject, dialect: Dialect) -> Iterator[Entry]:
-    """One call, as this dialect sends it."""
+    """Yield the fragments of one call in this dialect."""
     whole = json.dumps(value) if value else ""
     pieces: list[object] = list(cut(whole, dialect.size))
     if dialect.arguments == "object" or not value:
@@ -171,7 +171,7 @@ def thought(piece: str, form: str) -> Entry:
 
 def text_deltas(text: str, dialect: Dialect) -> Iterator[Entry]:
     pieces = cut(text, dialect.size)
-    # Text is known to be cumulative once two chunks have extended 32 characters.
+    # Text is recognized as cumulative after two chunks have extended 32 characters.
     if dialect.text == "cumulative" and len(text) >= 32 + 3 * dialect.size:
         pieces = [text[:end] for end in range(dialect.size, len(text), dialect.size)] + [text]
     for piece in pieces:
@@ -219,8 +219,8 @@ def reads_of(body: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [body[a:b] for a, b in zip([0, *places], [*places, len(body)], strict=True)]
 
 
-def told(answer: ModelCompleted) -> list[object]:
-    """The blocks, without what a quirk may change: ids and the text of arguments."""
+def brief(answer: ModelCompleted) -> list[object]:
+    """Return the blocks without ids and the text of arguments, which a quirk may change."""
     return [bare(block) for block in answer.blocks]
 
 
@@ -244,9 +244,9 @@ def test_quirks_and_splits_change_no_block(turn: Turn, dialect: Dialect, cuts: l
     dialect = possible(turn, dialect)
     body = body_of(turn, dialect)
     if not expected(turn) and dialect.finish in {"", "null", "none"}:
-        return  # nothing at all was said, not even that it ended
+        return  # the stream contains nothing, not even an end mark
     shown, answer = read_all(reads_of(body, cuts))
-    assert told(answer) == expected(turn)
+    assert brief(answer) == expected(turn)
     assert shown_of(shown) == (turn.text, turn.thinking)
     ids = [block.id for block in answer.blocks if isinstance(block, ToolUseBlock)]
     prefix = "call_1_" if dialect.ids == "never" else "id-"

@@ -299,7 +299,7 @@ def test_unsendable_blocks_are_left_out() -> None:
     assert sent(message("user", ThinkingBlock("Hm"))) == []
 
 
-def test_images_are_parts_beside_the_text() -> None:
+def test_images_are_parts_next_to_text() -> None:
     blocks: list[ContentBlock] = [
         TextBlock("What is this?"),
         ImageBlock("data:image/png;base64,xx", "image/png"),

@@ -1,4 +1,4 @@
-"""Arguments that are nearly JSON, from the stream to the block."""
+"""Arguments that are nearly JSON are repaired, from the stream to the block."""
 
 import attrs
 import pytest
@@ -20,7 +20,7 @@ def test_quirk_26_lost_quotes_are_repaired() -> None:
     )
 
 
-def test_what_is_json_is_not_marked() -> None:
+def test_valid_json_is_not_marked() -> None:
     body = sse(calls(entry(0, "a", "find", '{"q":1}')), chunk({}, "stop"))
     assert read(body, LENIENT).blocks == (ToolUseBlock("a", "find", {"q": 1}, '{"q":1}'),)
 

@@ -1,4 +1,4 @@
-"""Images and files as chat completions have them, and what becomes of those that tools show."""
+"""Images and files in chat completions, including those in tool results."""
 
 import base64
 import json
@@ -202,14 +202,14 @@ def test_message_with_image_is_not_cached() -> None:
     assert IMAGE.source.encode() not in b"".join(kept.values)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
-def test_images_go_beside_calls_that_failed() -> None:
+def test_images_are_sent_for_failed_calls() -> None:
     error = message("assistant", ToolUseError("bad", "{x", "a", "look"))
     found = sent(message("user", IMAGE), error, result("a", IMAGE_DICT))
     assert [one["role"] for one in found] == ["user", "assistant", "tool", "user"]
     assert (found[0]["content"], found[3]) == ([IMAGE_PART], SHOWN)
 
 
-def test_lone_surrogate_beside_image_is_replaced() -> None:
+def test_lone_surrogate_next_to_image_is_replaced() -> None:
     (found,) = sent(message("user", TextBlock("\ud83d"), IMAGE))
     assert found["content"][0]["text"] == "�"
 

@@ -1,4 +1,4 @@
-"""What is shown of a stream that has something odd in it: nothing that came is lost."""
+"""In a stream with irregular parts, all content that arrives is shown."""
 
 import json
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 HELLO = (text("Hel"), text("lo"), chunk({}, "stop"))
 ERROR = {"error": {"message": "overloaded"}}
 
-# --- lines that are no JSON -----------------------------------------------------------------------
+# --- lines that are not JSON ----------------------------------------------------------------------
 
 
 @pytest.mark.feature("OAS-072")
@@ -70,7 +70,7 @@ def test_only_some_invalid_lines_are_reported() -> None:
     assert max(map(len, notices)) < 300
 
 
-# --- errors after something -----------------------------------------------------------------------
+# --- errors after some content --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_content_before_endless_line_is_shown() -> None:
         reader.finish()
 
 
-# --- halves of characters -------------------------------------------------------------------------
+# --- split characters -----------------------------------------------------------------------------
 
 HALF = st.sampled_from(["\ud83d", "\ude00", "a", "é", "", '"', "\\", "{", "}", "\ud83d\ude00"])
 TORN = st.lists(HALF, max_size=4).map("".join)
@@ -144,7 +144,9 @@ def test_quirk_48_history_is_always_encodable(pieces: list[dict[str, object]], m
         found.usage,
         found.model,
     )
-    assert loads_event(encode_event(event)) == event  # nothing had to be replaced any more
+    assert (
+        loads_event(encode_event(event)) == event
+    )  # the event has no lone surrogates, so encoding replaces nothing
     found.response_id.encode()
     history = Messages([Message("assistant", found.blocks)])
     encode_request(ModelRequest(history, ModelSettings("m"))).decode()

@@ -1,7 +1,7 @@
-"""The quick path for chunks that only add text against the tolerant one: nothing may tell them.
+"""The fast path for chunks that only add text gives the same results as the tolerant path.
 
-The tolerant path is the same reader, kept from taking a read of plain events in one step. What is
-held against each other is everything that comes out: each read's pieces, the answer, the error.
+The tolerant path is the same parser, prevented from reading several plain events in one step. The
+tests compare all results: the deltas of each read, the response, and the error.
 """
 
 import json
@@ -47,7 +47,7 @@ PLAIN: list[dict[str, Json]] = [
     {"reasoning_content": "t", "reasoning": "u"},
     {"reasoning_content": "", "reasoning": "u"},
 ]
-# What may be set in a plain chunk: in the chunk, in its choice, in the choice's delta.
+# Values that may occur in a chunk, in its choice, and in the choice's delta.
 ODD: Mapping[str, Mapping[str, Sequence[Json]]] = {
     "chunk": {
         "id": ["", None, "other", 3],
@@ -88,7 +88,7 @@ ODDITIES = [
 
 
 def line(delta: dict[str, Json], odd: Sequence[tuple[str, str, Json]]) -> bytes:
-    """A chunk with these oddities, as a data line."""
+    """Return a chunk with these unusual values, as a data line."""
     delta = {**delta, **{key: value for level, key, value in odd if level == "delta"}}
     choice = {"delta": delta, **{key: value for level, key, value in odd if level == "choice"}}
     whole = {"id": "r", "model": "m", "choices": [choice]}
@@ -102,7 +102,7 @@ def event(data: bytes) -> bytes:
 
 
 def flow(delta: dict[str, Json]) -> bytes:
-    """The beginning of a stream in which the quick path is taken from here on."""
+    """Return the beginning of a stream, after which the parser uses the fast path."""
     return event(line({"content": "text"}, ())) + event(line(delta, ())) * 3
 
 
@@ -130,7 +130,7 @@ PIECES = [
 
 @st.composite
 def bodies(draw: st.DrawFn) -> bytes:
-    """Streams that nearly always say the same kind of thing."""
+    """Draw a stream in which most chunks have the same form."""
     habit = draw(st.sampled_from(PLAIN))
     plain = event(line(habit, ()))
     others = st.one_of(ODD_EVENTS, st.sampled_from([*map(event, LINES), *PIECES]))
@@ -142,7 +142,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 
 def outcome(reader: ChatResponseParser, reads: Sequence[bytes]) -> Outcome:
-    """Everything that comes out of these reads."""
+    """Return all results of these reads."""
     shown: list[Sequence[ModelDelta]] = []
     try:
         shown += [list(reader.feed(data)) for data in reads]
@@ -153,7 +153,7 @@ def outcome(reader: ChatResponseParser, reads: Sequence[bytes]) -> Outcome:
 
 
 def same(reads: Sequence[bytes]) -> Outcome:
-    """What comes out of these reads either way."""
+    """Return the results of these reads; check that both paths agree."""
     quick = outcome(ChatResponseParser(REQUEST, endpoint=ENDPOINT), reads)
     assert quick == outcome(Careful(REQUEST, endpoint=ENDPOINT), reads)
     return quick
@@ -195,7 +195,7 @@ def test_invalid_utf8_in_skipped_field_is_damage() -> None:
 
 
 @pytest.mark.parametrize("late", ["id", "model"])
-def test_a_name_that_comes_late_is_taken(late: str) -> None:
+def test_late_name_is_accepted(late: str) -> None:
     found: list[dict[str, Json]] = [text("a"), text("b"), text("c"), chunk({}, "stop")]
     for one in (found[0], found[1], found[3]):
         del one[late]
@@ -213,7 +213,7 @@ FLOWS: dict[PlainField, tuple[ModelDelta, AssistantBlock]] = {
 
 @pytest.mark.parametrize("field", FLOWS)
 @pytest.mark.parametrize(
-    "beside",
+    "extra",
     [
         {},
         {"role": "assistant", "tool_calls": [], "refusal": None, "annotations": []},
@@ -222,10 +222,10 @@ FLOWS: dict[PlainField, tuple[ModelDelta, AssistantBlock]] = {
 )
 @pytest.mark.parametrize("finish", [None, ""])
 def test_flowing_text_uses_fast_path_only(
-    field: PlainField, beside: dict[str, Json], finish: Json, monkeypatch: pytest.MonkeyPatch
+    field: PlainField, extra: dict[str, Json], finish: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     piece, block = FLOWS[field]
-    flow = sse(*[chunk({field: "piece ", **beside}, finish)] * 3, done=False)
+    flow = sse(*[chunk({field: "piece ", **extra}, finish)] * 3, done=False)
     reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     reader.feed(sse(chunk({field: "first "}), chunk({field: "other "}), done=False))
     with monkeypatch.context() as quick_only:

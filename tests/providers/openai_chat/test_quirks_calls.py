@@ -1,8 +1,8 @@
-"""Quirks 1 to 31 that concern tool calls; each test bears the number of its quirk.
+"""Quirks 1 to 31 that concern tool calls; each test has the number of its quirk.
 
-Three need a mode of their own and are no business of the decoder: 23 (ids of nine characters are
-demanded by a template, so the endpoint's own ids go back), 25 (calls written as text) and 26 (lost
-quotes: such a call is an error that shows what came).
+Three quirks need a mode of their own and do not concern the decoder: 23 (a template requires ids of
+nine characters, so the endpoint's own ids are sent back), 25 (calls written as text) and 26 (lost
+quotation marks: such a call is an error that shows the text received).
 """
 
 import json
@@ -300,7 +300,7 @@ def test_quirk_50_legacy_function_call() -> None:
     assert found.finish_reason == "tool_calls"
 
 
-# --- fields of a type that nobody documents -------------------------------------------------------
+# --- fields of undocumented types -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Quirks 45 to 47, of errors and other bodies inside an answer of status 200."""
+"""Quirks 45 to 47: errors and other bodies inside a response with status 200."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_quirk_45_error_in_the_stream(value: object, message: str, code: str) ->
     assert (str(error), error.code) == (f"{ENDPOINT}: {message}", code)
 
 
-def test_quirk_45_failed_generation_is_told() -> None:
+def test_quirk_45_failed_generation_is_reported() -> None:
     value = {
         "error": {
             "message": "Failed to call a function.",
@@ -134,7 +134,7 @@ def test_empty_error_field_is_no_error(nothing: object) -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-def test_quirk_46_error_field_beside_the_data(end: bytes) -> None:
+def test_quirk_46_error_field_alongside_data(end: bytes) -> None:
     body = b'error: {"code":400,"message":"context overflow"}\n\n' + DONE
     error = in_band((sse(text("Hi"), done=False) + body).replace(b"\n", end))
     assert (str(error), error.code) == (f"{ENDPOINT}: context overflow", "400")
@@ -144,7 +144,7 @@ def test_quirk_46_error_field_starts_a_line() -> None:
     found = answer(text("error: {not one}\nerror: no"), chunk({}, "stop"))
     assert found.text == "error: {not one}\nerror: no"
     assert read(b"errata: x\n" + sse(*HELLO)).text == "Hello"
-    # A read may end anywhere in a line that is not one.
+    # A read may end anywhere in a line that is not an error line.
     body = sse(*HELLO, done=False)
     assert read_all([body[:9], b"".join((body[9:], b": error: x\n")), DONE])[1].text == "Hello"
 
@@ -204,7 +204,7 @@ def test_empty_document_is_empty_response() -> None:
         b"\n <html><style>a{}</style><body><h1>Log</h1> in<script>x()</script></body></html>",
     ],
 )
-def test_a_page_is_no_answer(body: bytes) -> None:
+def test_html_page_is_an_error(body: bytes) -> None:
     message = protocol_error(body, "text/html")
     assert message.endswith("got an HTML page (content type 'text/html'): Log in")
 
@@ -217,17 +217,18 @@ def test_endless_page_is_read_in_part() -> None:
         reader.feed(b"x" * 1024)
 
 
-def test_a_line_without_end_is_no_answer() -> None:
+def test_endless_line_is_an_error() -> None:
     with pytest.raises(ProviderProtocolError, match="longer than"):
         read_all([b"data: " + b"x" * (9 * 1024 * 1024)])
 
 
 @pytest.mark.parametrize("depth", [15, 300, 900, pytest.param(50_000, marks=pytest.mark.no_cover)])
 def test_nested_error_is_found(depth: int) -> None:
-    told = '{"error":' * depth + '{"message":"no credit","code":402}' + "}" * depth
-    # A line too deep to be parsed is no JSON, and is skipped; an event that says so is an error.
-    error = in_band(b"event: error\ndata: " + told.encode() + b"\n\n")
+    body = '{"error":' * depth + '{"message":"no credit","code":402}' + "}" * depth
+    # A line nested too deeply to be parsed counts as invalid JSON and is skipped; an error event is
+    # not.
+    error = in_band(b"event: error\ndata: " + body.encode() + b"\n\n")
     if depth == 15:
         assert (str(error), error.code) == (f"{ENDPOINT}: no credit", "402")
-    assert message_of_body(told.encode())
+    assert message_of_body(body.encode())
     assert code_of({"error": 0, "code": 7}) == "7"

@@ -1,4 +1,4 @@
-"""Quirks of which no stream tells: they need a mode, declared by a `ChatDialect`."""
+"""Quirks that a stream cannot reveal: they need a mode that a `ChatDialect` declares."""
 
 import json
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def sent(*messages: Said, dialect: ChatDialect = PLAIN) -> JsonObject:
 
 
 def answered(body: bytes, dialect: ChatDialect) -> ModelCompleted:
-    """The answer in this body, which comes whole and byte by byte alike."""
+    """Return the response in this body; check that it is the same when it arrives byte by byte."""
     found: list[ModelCompleted] = []
     for size in (1, len(body)):
         reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT, dialect=dialect)
@@ -81,8 +81,10 @@ def test_quirk_23_call_with_image_keeps_id() -> None:
     result = ToolResultBlock("call_1_0", [image])
     messages: Sequence[Said] = (("assistant", [CALL]), ("tool", [result]))
     body = json.loads(json.dumps(sent(*messages, dialect=ChatDialect(short_call_ids=True))))
-    asked, told, _ = body["messages"]
-    assert told["tool_call_id"] == asked["tool_calls"][0]["id"] == short_call_id("call_1_0")
+    asked, answered_call, _ = body["messages"]
+    assert (
+        answered_call["tool_call_id"] == asked["tool_calls"][0]["id"] == short_call_id("call_1_0")
+    )
 
 
 def test_ids_are_the_same_in_every_process() -> None:
@@ -133,7 +135,7 @@ def test_quirk_25_growing_inline_call_counts_once() -> None:
     assert [type(block) for block in found] == [TextBlock, ToolUseBlock]
 
 
-# --- 40, 41: echoes and repeats -------------------------------------------------------------------
+# --- 40, 41: echoed and repeated text -------------------------------------------------------------
 
 
 def test_quirk_40_thinking_uses_declared_field() -> None:

@@ -1,8 +1,8 @@
-"""Quirks 32 to 48, of text, thinking, usage and the stream itself; each test bears its number.
+"""Quirks 32 to 48 of text, thinking, usage and the stream itself; each test has its quirk's number.
 
-Of 41 (cumulative text) long texts are recognised; short ones, and a repeat of all the text at the
-end, need an endpoint that is declared so (`ChatDialect.cumulative`). Of 40, that thoughts are sent
-back is declared too (`ChatDialect.echo_reasoning`).
+For quirk 41 (cumulative text), long texts are recognized automatically. Short texts, and a repeat
+of all text at the end, need a dialect that declares the quirk (`ChatDialect.cumulative`). For quirk
+40, sending thinking back must be declared too (`ChatDialect.echo_reasoning`).
 """
 
 import json
@@ -48,7 +48,7 @@ def protocol_error(body: bytes, content_type: str = "") -> str:
     return str(caught.value)
 
 
-# --- how a stream ends ----------------------------------------------------------------------------
+# --- the end of a stream --------------------------------------------------------------------------
 
 
 def test_quirk_32_text_without_end() -> None:
@@ -57,7 +57,7 @@ def test_quirk_32_text_without_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         (sse(text("Hel"), done=False), True),
         (sse(*HELLO), False),
@@ -65,10 +65,10 @@ def test_quirk_32_text_without_end() -> None:
     ],
     ids=["no word of the end", "an end mark", "a finish reason"],
 )
-def test_quirk_32_possible_truncation_is_reported(body: bytes, told: bool) -> None:
+def test_quirk_32_possible_truncation_is_reported(body: bytes, expected: bool) -> None:
     reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
     shown = [*reader.feed(body), *reader.close()]
-    assert (NoticeDelta(CUT_SHORT) in shown) == told
+    assert (NoticeDelta(CUT_SHORT) in shown) == expected
 
 
 @pytest.mark.feature("OAS-063")
@@ -229,17 +229,17 @@ def test_quirk_36_usage_inside_the_choice() -> None:
         },
     ],
 )
-def test_usage_tells_cached_created_and_reasoning_tokens(details: dict[str, object]) -> None:
+def test_usage_has_cached_created_and_reasoning_tokens(details: dict[str, object]) -> None:
     found = answer(*HELLO, {"choices": [], "usage": {**USAGE, **details}})
     assert found.usage == Usage(12, 3, 8, 2, 1)
 
 
 @pytest.mark.feature("ASDK-024")
-def test_without_usage_it_is_estimated() -> None:
+def test_missing_usage_is_estimated() -> None:
     assert answer(*HELLO).usage == Usage(1, 1, estimated=True)
 
 
-def test_counts_that_are_no_numbers_are_none() -> None:
+def test_invalid_counts_are_ignored() -> None:
     odd = {
         "prompt_tokens": "12",
         "completion_tokens": True,
@@ -251,15 +251,15 @@ def test_counts_that_are_no_numbers_are_none() -> None:
 
 @pytest.mark.feature("ASDK-024")
 @pytest.mark.parametrize(
-    ("told", "usage"),
+    ("expected", "usage"),
     [
         ({"completion_tokens": 3}, Usage(1, 3, estimated=True)),
         ({"prompt_tokens": 12}, Usage(12, 1, estimated=True)),
         ({"prompt_tokens": 0, "completion_tokens": 0}, Usage(1, 1, estimated=True)),
     ],
 )
-def test_uncounted_tokens_are_estimated(told: dict[str, int], usage: Usage) -> None:
-    assert answer(*HELLO, {"choices": [], "usage": told}).usage == usage
+def test_uncounted_tokens_are_estimated(expected: dict[str, int], usage: Usage) -> None:
+    assert answer(*HELLO, {"choices": [], "usage": expected}).usage == usage
 
 
 def test_empty_response_estimates_no_tokens() -> None:
@@ -268,8 +268,8 @@ def test_empty_response_estimates_no_tokens() -> None:
 
 
 def test_reported_zero_count_is_kept() -> None:
-    told = {"prompt_tokens": 0, "completion_tokens": 3}
-    assert answer(*HELLO, {"choices": [], "usage": told}).usage == Usage(0, 3)
+    counts = {"prompt_tokens": 0, "completion_tokens": 3}
+    assert answer(*HELLO, {"choices": [], "usage": counts}).usage == Usage(0, 3)
 
 
 # --- thinking -------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_quirk_41_cumulative_content() -> None:
     assert shown_text(*growing, chunk({}, "stop")) == LONG
 
 
-def test_quirk_41_growing_message_beside_deltas() -> None:
+def test_quirk_41_growing_message_alongside_deltas() -> None:
     chunks = [text(word) for word in ("Hel", "lo")]
     for at, one in enumerate(chunks):
         one["choices"] = [
@@ -347,7 +347,7 @@ def test_short_repeat_of_stream_survives() -> None:
     assert answer(text("ha"), text("ha"), text("!"), chunk({}, "stop")).text == "haha!"
 
 
-# --- the form of the stream -----------------------------------------------------------------------
+# --- the format of the stream ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -408,11 +408,11 @@ def test_quirk_48_surrogates_split_across_arguments() -> None:
         ("something_new", "unknown"),
     ],
 )
-def test_finish_reasons_are_told_in_neutral_words(finish: str, reason: str) -> None:
+def test_finish_reasons_are_normalized(finish: str, reason: str) -> None:
     assert answer(text("Hi"), chunk({}, finish)).finish_reason == reason
 
 
-def test_a_refusal_is_text_and_says_so() -> None:
+def test_refusal_is_text_with_its_reason() -> None:
     found = answer(chunk({"refusal": "I ca"}), chunk({"refusal": "n't."}), chunk({}, "stop"))
     assert (found.text, found.finish_reason) == ("I can't.", "refusal")
 

@@ -1,4 +1,4 @@
-"""`reasoning_details` of OpenRouter: shown if they are alone, merged, and sent back unchanged."""
+"""OpenRouter's `reasoning_details` are shown if they are alone, merged, and sent back unchanged."""
 
 import json
 
@@ -89,7 +89,7 @@ def test_details_alone_are_shown_as_thinking() -> None:
     ("second", "count"),
     [
         ({**CLAUDE, "text": "b"}, 2),  # after a signature
-        ({**CLAUDE, "text": "b", "signature": "s"}, 1),  # each fragment repeats it
+        ({**CLAUDE, "text": "b", "signature": "s"}, 1),  # each fragment repeats the signature
         ({**CLAUDE, "text": "b", "id": "other"}, 2),
         ({**CLAUDE, "text": "b", "index": None}, 2),
         ({**SUMMARY, "summary": "b"}, 2),
@@ -127,7 +127,7 @@ def test_possibly_incomplete_details_are_dropped() -> None:
 
 
 def sent_to(here: Origin, dialect: ChatDialect | None = None) -> list[JsonValue]:
-    """The details in a request to an endpoint, after a response of OpenRouter."""
+    """Return the details in a request to an endpoint, after a response from OpenRouter."""
     found = marked(answer(piece({**CLAUDE, "text": "a", "signature": "s"}), CALL), HERE)
     asked = Messages().user("Go.").append(Message("assistant", found.blocks))
     asked = asked.append(Message("tool", (ToolResultBlock("a", "found"),)))

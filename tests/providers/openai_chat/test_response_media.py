@@ -1,4 +1,4 @@
-"""Images and audio in a response of chat completions."""
+"""Images and audio in responses of chat completions."""
 
 import base64
 import json

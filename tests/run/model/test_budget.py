@@ -39,7 +39,7 @@ from agent_actors.run.model.usage_accounting import UsageAccounting
 from agent_actors.run.spec import RunSpec
 from agent_actors.sessions import SessionState
 from agent_actors.testing import ScriptedModel
-from tests.protocol.turn_playbook import told, use
+from tests.protocol.turn_playbook import brief, use
 from tests.run.helpers import check_history
 
 SCOPE = EventScope("s", "r", "q")
@@ -410,7 +410,7 @@ def test_refusal_reads_like_any_end() -> None:
     assert play.budget.refusal(play.machine, append, one) is None
     refusal = play.budget.refusal(play.machine, start, one)
     assert isinstance(refusal, BudgetExceeded)
-    assert [told(command) for command in play.machine.feed(refusal)] == [
+    assert [brief(command) for command in play.machine.feed(refusal)] == [
         "append synthetic:a synthetic:b",
         "finish budget:tool_calls",
     ]

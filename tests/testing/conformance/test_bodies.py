@@ -1,4 +1,4 @@
-"""A turn says the same in either protocol."""
+"""A turn has the same content in either protocol."""
 
 import json
 
@@ -13,7 +13,7 @@ from tests.providers.anthropic import answers as messages
 from tests.providers.openai_chat import answers as chat
 
 
-def told(answer: ModelCompleted) -> tuple[str, list[tuple[str, str, object]]]:
+def brief(answer: ModelCompleted) -> tuple[str, list[tuple[str, str, object]]]:
     calls = [b for b in answer.blocks if isinstance(b, ToolUseBlock)]
     text = "".join(b.text for b in answer.blocks if isinstance(b, TextBlock))
     return text, [(call.id, call.name, call.input) for call in calls]
@@ -21,16 +21,16 @@ def told(answer: ModelCompleted) -> tuple[str, list[tuple[str, str, object]]]:
 
 @given(turns())
 def test_protocols_render_same_turn(turn: list[Step]) -> None:
-    expected = told(finished(turn, call_id="call_0_{}".format))
+    expected = brief(finished(turn, call_id="call_0_{}".format))
     for stream in (True, False):
         for answer in (
             chat.read_all([body_of(turn, "chat", stream=stream)])[1],
             messages.read_all([body_of(turn, "messages", stream=stream)])[1],
         ):
-            assert told(answer) == expected
+            assert brief(answer) == expected
 
 
-def test_a_body_tells_its_usage() -> None:
+def test_body_contains_its_usage() -> None:
     turn: list[Step] = [say("Hi"), usage(3, 1)]
     assert json.loads(body_of(turn, stream=False))["usage"]["prompt_tokens"] == 3
     assert json.loads(body_of(turn, "messages", stream=False))["usage"]["input_tokens"] == 3

@@ -1,4 +1,4 @@
-"""What the law says of answers that break it, and of captures."""
+"""The conformance checks report responses that violate them, and check captures."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def broken(turn: Turn, body: bytes = BODY, split: Sequence[int] = (), **more: st
 
 
 class Forgetful(ChatResponseParser):
-    """Loses what is shown by a read that begins with a quotation mark."""
+    """A parser that loses the deltas of a read that begins with a quotation mark."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         shown = super().feed(data)
@@ -52,7 +52,7 @@ class Forgetful(ChatResponseParser):
 
 
 class Hasty(ChatResponseParser):
-    """Fails at a read that ends amid a line."""
+    """A parser that fails if a read ends in the middle of a line."""
 
     def feed(self, data: bytes) -> Sequence[ModelDelta]:
         if data.endswith(b'"con'):
@@ -72,7 +72,7 @@ def test_response_blocks_equal_turn_blocks(protocol: Protocol) -> None:
     check_turn(TURN, body, [7], protocol=protocol)
 
 
-def test_what_is_no_answer_is_raised() -> None:
+def test_invalid_response_is_raised() -> None:
     with pytest.raises(ProviderProtocolError):
         assembled(b"<html>")
     with pytest.raises(ProviderInBandError):
@@ -104,7 +104,7 @@ def test_endless_turn_cannot_be_checked() -> None:
         (TURN[:3], "blocks: expected"),
     ],
 )
-def test_whatever_differs_from_the_turn_is_told(turn: list[Step], wrong: str) -> None:
+def test_differences_from_turn_are_reported(turn: list[Step], wrong: str) -> None:
     assert wrong in broken(turn)
 
 
@@ -119,7 +119,7 @@ def test_unknown_ids_need_only_be_valid() -> None:
 BODY_WITHOUT_ID = body_of(call("f", id=""))
 
 
-def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_ids_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     class Repeating(ChatResponseParser):
         def finish(self) -> ModelCompleted:
             answer = super().finish()
@@ -130,7 +130,7 @@ def test_ids_that_are_used_twice_are_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert "ids of calls must be unique and not empty, got ['a', 'a']" in told
 
 
-def test_a_failure_is_told() -> None:
+def test_failure_is_reported() -> None:
     assert "parsing failed: ProviderProtocolError" in broken("Hi", b"data: nothing\n\n")
 
 
@@ -152,7 +152,7 @@ def test_empty_result_may_be_none() -> None:
     check_turn([], body_of([]), quirks=["no_reason"])
 
 
-def test_extras_that_no_quirk_brings_are_told() -> None:
+def test_unexpected_extras_are_reported() -> None:
     found = QUIRKS["chat"].distorted(TURN, ["extra_content"])
     check_turn(found.turn, found.body, quirks=found.quirks)
     assert "thought_signature" in broken(TURN, found.body)
@@ -162,9 +162,9 @@ def test_extras_that_no_quirk_brings_are_told() -> None:
 def test_failing_cuts_are_minimized(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent_actors.testing.conformance.checks.ChatResponseParser", Forgetful)
     at = BODY.index(b'"Hello"') + len(b'"Hello')
-    told = broken(TURN, split=[1, 30, 90, at, at + 50])
-    assert "streamed text: expected 'Hello!', got ''" in told
-    assert told.endswith(f"""cut at {at}: {BODY[at - 24 : at]!r} | {BODY[at : at + 24]!r})""")
+    message = broken(TURN, split=[1, 30, 90, at, at + 50])
+    assert "streamed text: expected 'Hello!', got ''" in message
+    assert message.endswith(f"""cut at {at}: {BODY[at - 24 : at]!r} | {BODY[at : at + 24]!r})""")
     check_turn(TURN, BODY, [1, 30, 90])
 
 

@@ -1,4 +1,4 @@
-"""A book of quirks: what may be mixed, in which order, and what a mix comes to."""
+"""A set of quirks: which quirks can be combined, in which order, and with what result."""
 
 import json
 from typing import Any
@@ -116,7 +116,7 @@ def test_two_quirks_of_one_name_are_refused() -> None:
         book_of([Quirk(name="x", about="X."), Quirk(name="x", about="Y.")])
 
 
-def test_calls_are_changed_where_they_stand() -> None:
+def test_calls_are_changed_in_place() -> None:
     steps = (call("a"), say("x"), interleave(call("b"), call("c")), call("d"))
     renamed = map_calls(steps, lambda place, one: call(f"{one.name}{place}"))
     first, _, both, last = renamed

@@ -1,4 +1,4 @@
-"""An httpx client over the transport's engine, for the tests of that face."""
+"""An httpx client that uses the transport's engine."""
 
 import math
 from collections.abc import AsyncGenerator
@@ -15,7 +15,7 @@ from tests.transport.asking import closed
 @asynccontextmanager
 async def client_of(
     *,
-    timeout: httpx.Timeout | None = None,  # noqa: ASYNC109 - as httpx has it
+    timeout: httpx.Timeout | None = None,  # noqa: ASYNC109 - named as in httpx
     max_connections: float = math.inf,
     max_body: int = MAX_BODY,
 ) -> AsyncGenerator[tuple[httpx.AsyncClient, EngineTransport]]:
@@ -28,7 +28,7 @@ async def client_of(
 
 
 async def pieces_of(*pieces: bytes) -> AsyncGenerator[bytes]:
-    """A body that is made piece by piece."""
+    """Yield the pieces of a request body one by one."""
     for piece in pieces:
         await trio.lowlevel.checkpoint()
         yield piece

@@ -181,7 +181,7 @@ async def test_read_response_is_fed_completely() -> None:
     assert b"[DONE]" in sink.body
 
 
-async def test_break_during_drain_is_no_failure() -> None:
+async def test_break_during_drain_is_ignored() -> None:
     class Breaking(httpx.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             yield b"data: x"

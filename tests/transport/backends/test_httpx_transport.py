@@ -1,6 +1,6 @@
 """The engine under the httpx API: an `httpx.AsyncClient` over raw sockets."""
 
-# ruff: noqa: SIM117 - what is asked stands apart from who is asked
+# ruff: noqa: SIM117 - one `with` for the server, one for the request
 
 import httpx
 import pytest
@@ -30,7 +30,7 @@ SIZED_BIG = OK + b"content-length: %d\r\n\r\n" % len(BIG)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "QUERY"])
-async def test_every_method_is_sent_as_it_is(method: str) -> None:
+async def test_methods_are_sent_unchanged(method: str) -> None:
     async with WireServer([ask, HELLO]) as server, client_of() as (client, _):
         response = await client.request(method, server.url + "?a=b#c", headers={"X-A": "1"})
         assert (response.status_code, response.text) == (200, "hello")
@@ -80,9 +80,7 @@ async def test_splittable_request_is_refused() -> None:
         (OK + b"transfer-encoding: chunked\r\n\r\nzz\r\n", beat, httpx.RemoteProtocolError),
     ],
 )
-async def test_failures_are_told_in_httpx_s_errors(
-    answer: bytes, end: Step, error: type[Exception]
-) -> None:
+async def test_failures_are_httpx_errors(answer: bytes, end: Step, error: type[Exception]) -> None:
     async with (
         WireServer([ask, answer, end], [ask, AGAIN]) as server,
         client_of() as (client, transport),
@@ -125,7 +123,7 @@ async def test_body_over_limit_is_protocol_error() -> None:
             await client.get(server.url)
 
 
-async def test_a_closed_client_asks_nobody() -> None:
+async def test_closed_client_sends_nothing() -> None:
     async with client_of() as (_, transport):
         await transport.aclose()
         await transport.aclose()
@@ -157,7 +155,7 @@ async def test_silence_is_a_read_timeout(answer: bytes) -> None:
         assert closed(transport.statistics()) == {"cancel": 1}
 
 
-async def test_slow_reader_is_no_read_timeout() -> None:
+async def test_slow_reader_causes_no_read_timeout() -> None:
     timeout = httpx.Timeout(None, read=0.05)
     async with WireServer([ask, HELLO]) as server, client_of(timeout=timeout) as (client, _):
         async with client.stream("GET", server.url) as response:
@@ -188,7 +186,7 @@ async def test_full_pool_is_pool_timeout() -> None:
             assert transport.statistics().waiting == 0
 
 
-# --- connections that turned out to be dead -------------------------------------------------------
+# --- connections that turn out to be closed -------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", [close, reset])
@@ -259,7 +257,7 @@ async def test_unsent_post_uses_fresh_connection() -> None:
 # --- reading --------------------------------------------------------------------------------------
 
 
-async def test_a_body_is_read_as_it_comes() -> None:
+async def test_body_is_read_incrementally() -> None:
     more = trio.Event()
     async with (
         WireServer([ask, HELLO[:-3], until(more), HELLO[-3:]]) as server,
@@ -287,7 +285,7 @@ async def test_slow_reader_stops_reading() -> None:
             size = 0
             async for piece in response.aiter_raw():
                 size += len(piece)
-                assert len(piece) <= 128 * 1024  # what may wait, and one read
+                assert len(piece) <= 128 * 1024  # the buffered data and one read
         assert size == len(BIG)
         assert transport.statistics().idle == 1
 
@@ -337,7 +335,7 @@ async def test_close_during_body_is_an_error() -> None:
                 await anext(pieces)
 
 
-# --- the rest of httpx over it --------------------------------------------------------------------
+# --- other features of httpx ----------------------------------------------------------------------
 
 
 async def test_redirects_cookies_and_event_hooks_work() -> None:

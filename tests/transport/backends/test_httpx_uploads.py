@@ -1,6 +1,6 @@
-"""Bodies of requests through the httpx face: framed as their heads say, sent as they are made."""
+"""Request bodies through the httpx API: framed as the headers say, sent as they are produced."""
 
-# ruff: noqa: SIM117 - what is asked stands apart from who is asked
+# ruff: noqa: SIM117 - one `with` for the server, one for the request
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -114,7 +114,7 @@ async def test_cancelled_upload_finishes_its_generator() -> None:
     assert finished.is_set()
 
 
-# --- heads that say nothing true of the body ------------------------------------------------------
+# --- headers that contradict the body -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which exchange an endpoint gets when nobody names one."""
+"""The default exchange for each endpoint."""
 
 import pytest
 

@@ -1,14 +1,14 @@
-"""Servers that others wrote, each as a program: `python servers.py uvicorn-h11`.
+"""Servers from other projects, each as a program: `python servers.py uvicorn-h11`.
 
-It prints the port that it listens on, on loopback, and ends when its standard input does. All of
-them answer alike:
+The program listens on loopback, prints its port, and exits when its standard input ends. All
+servers respond alike:
 
-- `/echo`: the body, with its length
-- `/sse`: as many events as the query says, in chunks
-- `/big`: as many bytes as the query says
+- `/echo`: the request's body, with its length
+- `/sse`: the number of events given in the query, in chunks
+- `/big`: the number of bytes given in the query
 - `/none`: 204
-- `/last`: an answer that closes the connection
-- `/cut`: less than the answer's length says, then the end
+- `/last`: a response that closes the connection
+- `/cut`: a body shorter than its `content-length`, then the end of the connection
 """
 
 import asyncio
@@ -33,8 +33,8 @@ def listening() -> socket.socket:
 
 
 def ready(port: int) -> None:
-    """Tell the port; from here on, end with the standard input."""
-    print(port, flush=True)  # noqa: T201 - whoever started this reads it
+    """Print the port; from now on, exit when the standard input ends."""
+    print(port, flush=True)  # noqa: T201 - the parent process reads it
 
     def watch() -> None:
         sys.stdin.buffer.read()
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return content
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is there
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named as in the base class
         pass
 
 

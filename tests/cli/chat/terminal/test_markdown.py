@@ -1,4 +1,4 @@
-"""Only the last block of a text that grows is drawn again."""
+"""When a text grows, only its last block is drawn again."""
 
 import io
 
@@ -9,7 +9,7 @@ from rich.markdown import Markdown
 
 from agent_actors.cli.chat.terminal.markdown import Block, blocks, finished_size, shortened
 
-# Lines of which the blocks of Markdown are made; no brackets, since a link may be defined later on.
+# Lines that form Markdown blocks. Brackets are left out, because a link may be defined later.
 LINES = st.sampled_from(
     [
         "",

@@ -1,4 +1,4 @@
-"""The bottom of a terminal is drawn anew, and what was finished stands there once."""
+"""The live area at the bottom is redrawn, and finished lines appear exactly once."""
 
 import io
 import os
@@ -26,7 +26,7 @@ def plain(line: str) -> str:
 
 
 def show(shown: Terminal, written: str) -> None:
-    # As a terminal's driver does.
+    # A terminal's driver makes the same replacement.
     shown.feed(written.replace("\n", "\r\n"))
 
 
@@ -50,14 +50,14 @@ def test_terminal_shows_finished_and_live_lines(
         assert shown.cursor[1] == 0
 
 
-def test_what_stays_is_not_written_again() -> None:
+def test_unchanged_lines_are_not_rewritten() -> None:
     area = LiveArea()
     assert area.change([], ["one", "two"], 20, 10) == "one\ntwo"
     assert area.change([], ["one", "two"], 20, 10) == ""
     assert area.change([], ["one", "two", "three"], 20, 10) == "\nthree"
     assert area.change([], ["one", "two", "four"], 20, 10) == "\r\x1b[Jfour"
     assert area.change([], ["one", "two"], 20, 10) == "\r\x1b[1A\x1b[Jtwo"
-    # What is finished as it was live is not written either.
+    # A line that does not change when it is finished is not written again either.
     assert area.change(["one"], ["two"], 20, 10) == ""
     assert area.change(["two"], [], 20, 10) == "\n"
     assert area.change([], [], 20, 10) == ""
@@ -66,7 +66,7 @@ def test_what_stays_is_not_written_again() -> None:
 def test_folded_lines_are_erased_after_narrowing() -> None:
     area = LiveArea()
     area.change([], ["x" * 30, "end"], 40, 10)
-    # 30 characters take three lines now; and then there is the last one.
+    # 30 characters now take three lines, and the last line follows.
     assert area.change([], ["y"], 10, 10) == "\r\x1b[3A\x1b[Jy"
 
 

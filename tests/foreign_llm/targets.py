@@ -1,8 +1,9 @@
-"""A server in one of the protocols it speaks, and how it is made to do what a test wants.
+"""A server with one of its protocols, and the ways to make it do what a test needs.
 
-All three servers greet and look after the weather with the words of `tiny_model`, so one test fits
-all. Which of it they do is up to the user's word at aimock, to what it was told last at llmock, and
-to whether tools are offered at llama.cpp's. The other deeds are faults that a server can do itself.
+All three servers send the texts of `tiny_model`, so that the same test works with each of them.
+aimock selects its response by the user's message, llmock by its most recent instructions, and
+llama.cpp by whether the request offers tools. The other deeds are faults that a server can produce
+itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +24,10 @@ Deed = Literal[
 
 THOUGHT: Final = "Somebody is there, so I had better greet."
 RETRY_AFTER: Final = 1
-"""Seconds that a server asks us to wait, and that we do wait: the least that it can ask for."""
+"""The shortest `retry-after` that a server can send, in seconds; the client waits for it."""
 
 LONG: Final = 30.0
-"""Seconds that pass only if something hangs."""
+"""A time limit in seconds that is only reached if something hangs."""
 
 _NEVER: Final = 600
 _CALLS: Final = [("weather", f'{{"city": "{city}"}}') for city in CITIES]
@@ -52,7 +53,7 @@ def _aimock_fixtures() -> list[Mapping[str, object]]:
             "response": {"error": limit, "status": 429, "retryAfter": RETRY_AFTER},
         },
         {"match": {"userMessage": "recover"}, "response": greeting},
-        # Without a pause between them it destroys the chunks together with the connection.
+        # Without a pause between the chunks, aimock destroys them together with the connection.
         {
             "match": {"userMessage": "cut"},
             "response": greeting,
@@ -98,13 +99,13 @@ _LLMOCK: Final[Mapping[str, Sequence[Mapping[str, object]]]] = {
 
 
 @attrs.frozen
-class Face:
-    """A server at its address, in one protocol.
+class Target:
+    """A server at an address, with one protocol.
 
     Attributes:
-        server: Which server.
-        protocol: Which protocol.
-        url: Its address, without a path.
+        server: The name of the server.
+        protocol: The protocol to use.
+        url: The server's address, without a path.
     """
 
     server: ServerName
@@ -112,16 +113,16 @@ class Face:
     url: str
 
     async def prepare(self, *deeds: Deed) -> None:
-        """Tell the server what to do next; most know by themselves."""
+        """Set up the server's next responses; only llmock needs this."""
         if self.server == "llmock":
             behaviors = [one for deed in deeds for one in _LLMOCK[deed]]
             async with httpx.AsyncClient(base_url=self.url) as client:
                 (await client.post("/_llmock/reset")).raise_for_status()
-                told = await client.post("/_llmock/scenario", json={"behaviors": behaviors})
-                told.raise_for_status()
+                response = await client.post("/_llmock/scenario", json={"behaviors": behaviors})
+                response.raise_for_status()
 
     async def findings(self) -> list[str]:
-        """What llmock finds wrong with how we behaved since it was prepared."""
+        """Return llmock's complaints about our requests since `prepare`."""
         async with httpx.AsyncClient(base_url=self.url) as client:
             verdict = (await client.get("/_llmock/verdict")).raise_for_status().json()
         return [f"{one['severity']}: {one['code']}" for one in verdict["findings"]]
@@ -136,7 +137,7 @@ class Face:
         max_retries: int = 2,
         headers: Mapping[str, str] = {},
     ) -> AgentOptions:
-        """An agent that asks this server, or `url` which stands before it."""
+        """Return options for this server, or for the proxy at `url` in front of it."""
         base = url or self.url
         provider = None
         if self.protocol == "anthropic":

@@ -1,4 +1,4 @@
-"""A user's code with the small faces, read by the type checkers only: no cast and no ignore."""
+"""A user's code with clients and helpers, for the type checkers only: no cast and no ignore."""
 
 from typing import assert_never, assert_type
 
@@ -32,7 +32,7 @@ typed = AgentOptions(model="m", base_url="http://localhost:1234/v1", output_type
 
 
 def show(block: FaceBlock) -> str:
-    """Every block there is: a checker tells of one that is left out."""
+    """Handle every block; a type checker reports a block that is missing."""
     match block:
         case TextBlock(text=text):
             return text
