@@ -1,4 +1,4 @@
-"""The line before one endpoint: who was refused first, then first come, first served."""
+"""The admission queue of an endpoint: refused calls go first, then first come, first served."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -44,7 +44,7 @@ async def test_refused_requests_go_first_in_order() -> None:
         ticket = await narrow.enter(first=first)
         order.append(name)
         await trio.lowlevel.checkpoint()
-        narrow.leave(ticket)  # without an answer: the window stays at one
+        narrow.leave(ticket)  # without a response: the window stays at one
 
     async with line() as narrow:
         await refuse(narrow)
@@ -85,7 +85,7 @@ async def test_persistent_refusals_exhaust_patience(
             await wait_all_tasks_blocked()
             assert told == [("a", 18), ("b", 27)]
             assert narrow.waiting == 1
-            narrow.answered(holder)  # from here on it refuses nobody
+            narrow.answered(holder)  # the endpoint refuses no request from here on
             narrow.leave(holder)
         assert told[2:] == [("c goes", 27)]
 
@@ -158,7 +158,7 @@ async def test_who_is_cancelled_in_line_holds_nothing(left: int, autojump_clock:
                 await paused.enter(first=True)
             assert scope.cancelled_caught
             assert paused.waiting == left
-            # Whoever waits for the end of a pause that nobody waits for is gone.
+            # The task that waits for the end of the pause exits if no caller waits for that end.
             await wait_all_tasks_blocked()
             assert (paused._pause is None) == (left == 0)
     assert trio.current_time() < 6

@@ -1,4 +1,4 @@
-"""Sessions that are deleted, or found to be gone, and records that are put in as they stand."""
+"""Sessions that are deleted or found to be gone, and records that are appended unchanged."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from tests.actors.store_helpers import Hook, Logged, ToldStore, serve_log
 
 
 class Deleting(ToldStore):
-    """A store whose deletions wait, or fail, where they are told to."""
+    """A store whose deletions wait or fail on request."""
 
     before_delete: Hook | None = None
 

@@ -1,4 +1,4 @@
-"""In which order the calls of a run begin, and what becomes of those that do not get to begin."""
+"""The order in which the calls of a run begin, and calls that end before they begin."""
 
 from contextvars import ContextVar
 
@@ -68,7 +68,7 @@ def test_calls_begin_in_model_order(
 
     run_in_order(main, seed)
     assert begun == list(range(8))
-    assert len(ticks) == 1, "and all in one tick"
+    assert len(ticks) == 1, "all calls begin in one tick"
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -175,7 +175,7 @@ async def test_queued_call_keeps_no_turn(
     with assert_no_checkpoints():
         (third,) = await submit(executor, other, call_of(crowd.tool, 2))
     await wait_all_tasks_blocked()
-    assert crowd.inside == 2, "one of each run"
+    assert crowd.inside == 2, "one call of each run"
     second.cancel("not wanted")
     crowd.leave.set()
     for request in (first, second, third):

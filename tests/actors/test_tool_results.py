@@ -1,4 +1,4 @@
-"""Whatever a tool does comes back as a result, and what its handler gets to know."""
+"""Every outcome of a tool is a result, and the context that a handler gets."""
 
 import logging
 import math
@@ -58,7 +58,7 @@ def raises(error: BaseException) -> Callable[[dict[str, JsonValue]], None]:
 async def test_tool_exception_becomes_an_error_result(
     executor: ToolExecutor, error: BaseException, told: str, kind: str
 ) -> None:
-    """Clause 5: neither its asker nor the actor gets an exception."""
+    """Neither the caller nor the actor gets an exception."""
 
     async def later(_: dict[str, JsonValue]) -> None:
         await trio.lowlevel.checkpoint()

@@ -1,4 +1,7 @@
-"""Sync handlers in threads: joined or abandoned, and bounded. Threads wait for events only."""
+"""Sync handlers in threads: joined or abandoned, and limited in number.
+
+The threads only wait for events.
+"""
 
 import threading
 from contextvars import ContextVar
@@ -25,7 +28,7 @@ from tests.actors.tool_helpers import (
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits this long.
 LONG = 5.0
 
 
@@ -36,7 +39,7 @@ async def serving(nursery: trio.Nursery, **bounds: int) -> ToolExecutor:
 
 
 class Blocked:
-    """A tool whose thread waits until it is let go, whatever happens to its call."""
+    """A tool whose thread waits until the test releases it, even if its call is cancelled."""
 
     def __init__(self, name: str = "blocked", *, abandon: bool = False) -> None:
         self.inside = 0
@@ -64,17 +67,16 @@ class Blocked:
 
 async def until_free(executor: ToolExecutor) -> None:
     with trio.fail_after(LONG):
-        while not nothing_is_held(executor):  # noqa: ASYNC110 - a thread's end wakes nobody
+        while not nothing_is_held(executor):  # noqa: ASYNC110 - the end of a thread wakes no task
             await trio.sleep(0.001)
 
 
-# Joined.
+# Joined threads.
 
 
 async def test_sync_handler_thread_sees_context_variables(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 2."""
     executor = await serving(nursery)
 
     @tool
@@ -90,7 +92,6 @@ async def test_sync_handler_thread_sees_context_variables(
 async def test_joined_handler_ends_with_its_thread(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 4."""
     executor = await serving(nursery)
     entered, log = trio.Event(), list[str]()
     leave = threading.Event()
@@ -115,7 +116,7 @@ async def test_joined_handler_ends_with_its_thread(
     leave.set()
     await asker.ended.wait()
     assert log[1:] == ["returned"]
-    assert asker.value.content == "stopped", "a value that was reached is returned"
+    assert asker.value.content == "stopped", "the reached value is returned"
     assert nothing_is_held(executor)
 
 
@@ -226,10 +227,10 @@ async def test_handler_may_run_its_own_event_loop(
 
     found = await run_one(executor, run_of(nested, progress=Here()), call_of(nested))
     assert tasks == [trio.lowlevel.current_trio_token()]
-    assert found.content == "false", "a cancel of its own inner run is not one of the call"
+    assert found.content == "false", "cancelling the inner trio run does not cancel the call"
 
 
-# Abandoned.
+# Abandoned threads.
 
 
 async def test_abandoned_call_ends_while_thread_is_counted(
@@ -239,7 +240,7 @@ async def test_abandoned_call_ends_while_thread_is_counted(
     blocked = Blocked(abandon=True)
     request = await executor.submit(run_of(blocked.tool), call_of(blocked.tool))
     await blocked.entered.wait()
-    assert executor.statistics().threads.used == 0, "abandonable ones have a limit of their own"
+    assert executor.statistics().threads.used == 0, "abandonable threads have their own limit"
     request.cancel("the run ended")
     await request.wait_done()
     assert not blocked.returned.is_set()
