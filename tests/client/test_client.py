@@ -1,4 +1,4 @@
-"""A client whose tools the caller carries out: turns, calls, results, and the history."""
+"""A client whose caller carries out the tools: turns, calls, results, and the history."""
 
 from typing import TYPE_CHECKING
 
@@ -251,7 +251,7 @@ async def test_the_history_is_a_copy() -> None:
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": "One."},
         ]
-    assert len(client.history) == 2, "it can be read when the client was left"
+    assert len(client.history) == 2, "the history is readable after leaving"
 
 
 @pytest.mark.feature("OAS-056")
@@ -418,11 +418,13 @@ async def test_resuming_client_lists_waiting_calls() -> None:
         async with Client(options, runtime=runtime, session_id="s") as first:
             assert first.open_calls == ()
             await first.query("Sums?")
-            await wait_all_tasks_blocked()  # until its run has ended, and nobody has read that
-            assert first.open_calls == (), "a turn is under way"
+            await (
+                wait_all_tasks_blocked()
+            )  # until its run has ended, but no reader has seen the end
+            assert first.open_calls == (), "a turn is in progress"
             blocks = await read(first)
             assert first.open_calls == tuple(calls_of(blocks))
-        assert first.open_calls == tuple(calls_of(blocks)), "they are open when it is left"
+        assert first.open_calls == tuple(calls_of(blocks)), "the calls stay open after leaving"
         async with Client(options, runtime=runtime, resume="s") as second:
             for use in second.open_calls:
                 await second.add_tool_result(use.id, await add.execute(use.input))

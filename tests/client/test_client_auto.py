@@ -1,4 +1,4 @@
-"""A client whose tools run by themselves: rounds, failures, and what is shown of them."""
+"""A client whose tools run by themselves: rounds, failures, and the blocks that readers see."""
 
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ async def test_tools_run_until_response_without_call() -> None:
 async def test_text_streams_while_tools_run(autojump_clock: MockClock) -> None:
     @tool
     async def slow(seconds: float) -> str:
-        """Takes its time."""
+        """Take some time."""
         await trio.sleep(seconds)
         return "done"
 
@@ -82,7 +82,7 @@ async def test_failed_call_is_shown_and_reported(
     assert error.raw_data is not None
     failure: JsonObject = {"error": told, "tool": name}
     assert result == ToolResultBlock("call_1_0", failure, is_error=True, name=name)
-    assert after == [failure], "hooks and the model are told the same"
+    assert after == [failure], "hooks and the model get the same error"
     (sent,) = model.requests[1].messages[-1].blocks
     assert sent == result
 
@@ -97,7 +97,7 @@ async def test_failed_call_without_hooks_is_reported() -> None:
 async def test_error_object_of_tool_is_kept() -> None:
     @tool
     async def picky() -> dict[str, object]:
-        """Says no."""
+        """Refuse the argument."""
         raise RuntimeError("no")
 
     options, _ = agent(call("picky", {}), "Sorry.", tools=[picky], auto_execute_tools=True)
@@ -114,7 +114,7 @@ async def test_n_rounds_make_n_plus_one_responses(rounds: int) -> None:
 
     @tool
     async def count(n: int) -> str:
-        """Counts."""
+        """Count."""
         ran.append(n)
         return "counted"
 

@@ -1,4 +1,4 @@
-"""Hooks around a client: prompts, calls that are handed out, and their results."""
+"""Hooks around a client: prompts, handed-out calls, and their results."""
 
 import pytest
 import trio

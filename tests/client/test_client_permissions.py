@@ -1,4 +1,4 @@
-"""A client whose agent has a policy: calls are judged before they are handed out."""
+"""A client whose agent has a policy: calls are checked before they are handed out."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""A client and a query over real sockets, in both protocols, and what goes over the wire."""
+"""A client and a query over real sockets, in both protocols, and the requests that they send."""
 
 from typing import Literal
 

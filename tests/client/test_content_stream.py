@@ -1,4 +1,4 @@
-"""Which blocks an event shows; on whichever place of a stream it comes."""
+"""The blocks that each event produces, at any position of a stream."""
 
 from collections.abc import Iterable
 

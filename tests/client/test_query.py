@@ -1,4 +1,4 @@
-"""query(), run() and run_sync(): inside and outside of a runtime, dropped, failed and refused."""
+"""query(), run() and run_sync(): inside and outside a runtime, dropped, failed and refused."""
 
 import asyncio
 import gc
@@ -41,7 +41,7 @@ async def test_messages_are_deltas_calls_and_end() -> None:
     options, model = agent([say("Hello.", chunks=2), call("add", {"a": 1, "b": 2})])
     async with query("Hi.", options) as messages:
         found = [message async for message in messages]
-        assert [one async for one in messages] == [], "it is read once"
+        assert [one async for one in messages] == [], "the messages can be read only once"
         result = messages.result
     use = ToolUseBlock("call_1_0", "add", {"a": 1, "b": 2}, '{"a":1,"b":2}')
     assert result is not None
@@ -238,7 +238,7 @@ async def test_run_uses_the_surrounding_runtime() -> None:
 
     @tool
     async def delegate() -> str:
-        """Asks another agent."""
+        """Ask another agent."""
         return (await run("Well?", inner)).text
 
     options, _ = agent(call("delegate", {}), "Outer.", tools=[delegate])
