@@ -1,4 +1,4 @@
-"""Blocks to and from their dict form."""
+"""Conversion of blocks to and from their dict form."""
 
 from typing import Any
 

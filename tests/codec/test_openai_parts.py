@@ -1,4 +1,4 @@
-"""Images, files and parts of the wire's own in OpenAI's dicts, there and back."""
+"""Images, files and foreign parts in OpenAI's dicts: conversion in both directions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lines of records stay as they are; messages are measured as they are kept."""
+"""Lines of records are kept unchanged, and messages are measured in their stored form."""
 
 import pytest
 from hypothesis import given
@@ -54,4 +54,4 @@ def test_a_message_takes_what_its_json_takes() -> None:
     assert size_of(Message("assistant", (call,))) == len(
         b'[{"type":"tool_use","id":"c","name":"t","input":{"a":1}}]'
     )
-    assert size_of(Message("user", (TextBlock("\ud800"),))) > 0, "half of a character"
+    assert size_of(Message("user", (TextBlock("\ud800"),))) > 0, "a lone surrogate"
