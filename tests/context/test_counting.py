@@ -1,4 +1,4 @@
-"""Estimates by tiktoken, where it is there, and by characters, where it is not; and no download."""
+"""Estimates with tiktoken if it is installed, otherwise from characters; nothing is downloaded."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ NAME = "f" * 40
 
 
 class Fake(ModuleType):
-    """As much of tiktoken as is used, with a token for each word; it says what it was asked."""
+    """A fake tiktoken with one token per word, which records the encodings it is asked for."""
 
     def __init__(self) -> None:
         super().__init__("tiktoken")
@@ -49,14 +49,14 @@ class Fake(ModuleType):
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No encoding is loaded, and the cache is an empty folder."""
+    """Start with no loaded encoding and an empty cache folder."""
     monkeypatch.setattr(encodings, "_loaded", functools.cache(encodings._loaded.__wrapped__))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
 
 
 @pytest.fixture
 def tiktoken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
-    """tiktoken is there, and so is the data of its encodings."""
+    """Install the fake tiktoken and the data of its encodings."""
     fake = Fake()
     monkeypatch.setitem(sys.modules, "tiktoken", fake)
     data = (NAME, hashlib.sha256(CONTENT).hexdigest())
@@ -119,10 +119,10 @@ def test_tiktoken_without_data_is_not_called(
     tiktoken: Fake, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / NAME
-    if case == "other data":  # which tiktoken would delete, and fetch anew
+    if case == "other data":  # tiktoken would delete it and download it again
         file.write_bytes(CONTENT + b"!")
     elif case == "no cache":
-        monkeypatch.chdir(tmp_path)  # it is no name of this folder
+        monkeypatch.chdir(tmp_path)  # the empty name must not mean this folder
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     else:
         file.unlink()
@@ -130,7 +130,7 @@ def test_tiktoken_without_data_is_not_called(
             file.mkdir()
     assert tiktoken_counter() is None
     assert tiktoken.asked == []
-    if case == "absent":  # somebody put it there meanwhile
+    if case == "absent":  # another process has added it meanwhile
         file.write_bytes(CONTENT)
         assert estimate_tokens(SAID) == 17
 
@@ -161,11 +161,11 @@ def test_a_long_text_is_counted_in_pieces(tiktoken: Fake) -> None:
     count = tiktoken_counter()
     assert count is not None
     assert count("") == 0
-    # One word for tiktoken, but in three pieces.
+    # One word for the fake tiktoken, but counted in three pieces.
     assert count("a" * 10_000) == 3
 
 
-# With tiktoken itself, where it is installed.
+# With tiktoken itself, if it is installed.
 
 
 def test_data_matches_what_tiktoken_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,12 +201,12 @@ def test_tiktoken_itself_takes_any_text(monkeypatch: pytest.MonkeyPatch) -> None
         mergeable_ranks={bytes([one]): one for one in range(256)},
         special_tokens={"<|endoftext|>": 256},
     )
-    # As if it were loaded: what stands between is tested above.
+    # As if it were loaded: the tests above check the loading.
     monkeypatch.setattr(encodings, "_loaded", {"cl100k_base": bytes_only}.__getitem__)
     count = tiktoken_counter()
     assert count is not None
     assert count("<|endoftext|>") == 13
     assert count("\ud800") == 3
     assert count("a" * 300_000) == 300_000
-    # At once, that would overflow a stack in it.
+    # Counted as one text, this would overflow a stack in tiktoken.
     assert count(" " * 2_000_000) == 2_000_000

@@ -1,4 +1,4 @@
-"""Conversations cut to size, in either form."""
+"""Conversations truncated to a size, in either form."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import ConfigError, MessageError
 from agent_actors.testing import strategies
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker would reject must also be refused at run time.
 truncate: Callable[..., object] = truncate_messages
 make_trimmer: Callable[..., Trimmer] = Trimmer
 trim: Callable[..., object] = Trimmer(100).trim
@@ -40,7 +40,7 @@ TOOLS: list[dict[str, object]] = [
 
 
 def is_whole(dicts: Sequence[MessageDict]) -> bool:
-    """Whether each result stands behind its call, and each call before its result."""
+    """Return whether each call has a result and each result has a call."""
     called = [one["id"] for message in dicts for one in message.get("tool_calls", [])]
     answered = [message.get("tool_call_id") for message in dicts if message["role"] == "tool"]
     return sorted(called) == sorted(map(str, answered))
@@ -84,7 +84,7 @@ def test_call_and_results_stay_together(keep: int, left: int) -> None:
 def test_valid_input_gives_valid_output(
     messages: Messages, keep: int, preserve_system: bool
 ) -> None:
-    # One message a result, so that both forms have the same positions.
+    # One message for each result, so that both forms have the same positions.
     dicts = messages_to_openai(messages)
     kept = truncate_messages(dicts, keep, preserve_system)
     assert is_whole(kept) or not is_whole(dicts)
@@ -127,7 +127,7 @@ def one_each(text: str, /) -> int:
     return 1
 
 
-# With the four of a message: five tokens for each of the chat.
+# Five tokens for each message of the chat, including the four that each message costs.
 FIVE = 5
 
 
@@ -155,7 +155,7 @@ def test_a_trimmer_without_a_budget_keeps_nothing(max_tokens: int) -> None:
 
 
 def test_trimmer_keeps_call_with_its_result() -> None:
-    # The last message is 5, a result 5, the calls 4 and two texts for each of two.
+    # The last message costs 5, each result 5, and the calls 4 plus two texts for each of two.
     assert Trimmer(22, one_each).trim(TOOLS) == TOOLS[-1:]
     assert Trimmer(23, one_each).trim(TOOLS) == TOOLS[1:]
 
