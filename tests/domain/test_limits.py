@@ -1,4 +1,4 @@
-"""Limits, prices, and what was spent: their arithmetic."""
+"""Limits, prices, and usage: their arithmetic."""
 
 import math
 from typing import Any, cast
@@ -47,13 +47,13 @@ prices = st.builds(
 
 
 def used(spent: Spent, what: str) -> float:
-    """What was spent of the limit of this name."""
+    """Return the usage that the limit of this name counts."""
     if what in {"requests", "tool_calls", "cost"}:
         return float(getattr(spent, what))
     return float(getattr(spent.usage, what))
 
 
-# --- what may be said -----------------------------------------------------------------------------
+# --- valid values ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -132,7 +132,7 @@ def test_absurd_counts_have_finite_cost() -> None:
     assert Prices(input=1e12, output=1e12).cost(Usage(10**400, 10**400)) < math.inf
 
 
-# --- when a limit is used up ----------------------------------------------------------------------
+# --- exhausted limits -----------------------------------------------------------------------------
 
 
 @given(spents, st.integers(0, 100))

@@ -1,4 +1,4 @@
-"""Media types by their bytes, sources, and blocks made of what strangers give."""
+"""Media types from bytes, sources, and blocks made of foreign data."""
 
 import base64
 import re
@@ -278,7 +278,7 @@ def test_name_is_one_printable_line(name: str, clean: str) -> None:
     assert clean_name(name) == clean
 
 
-# --- as text --------------------------------------------------------------------------------------
+# --- text form ------------------------------------------------------------------------------------
 
 
 def test_large_source_keeps_repr_short() -> None:

@@ -1,4 +1,4 @@
-"""Messages and chains: builders, filters, rules, estimates and their look."""
+"""Messages and chains: builders, filters, rules, estimates and their text form."""
 
 from typing import Any
 
@@ -196,7 +196,7 @@ def test_user_input_needs_content_and_role() -> None:
         Messages().user(" ").validate_user_input()
 
 
-# --- estimates and looks --------------------------------------------------------------------------
+# --- estimates and text form ----------------------------------------------------------------------
 
 
 @pytest.mark.feature("WICK-019", "WICK-005")

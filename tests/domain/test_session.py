@@ -1,4 +1,4 @@
-"""What can name a session."""
+"""Valid session ids."""
 
 import pytest
 from hypothesis import given

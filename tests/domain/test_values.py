@@ -37,7 +37,7 @@ from agent_actors.domain.usage import Usage
 
 # --- blocks ---------------------------------------------------------------------------------------
 
-# Texts that hold brackets, quotes and backslashes, which are no levels.
+# Texts with brackets, quotes and backslashes, which do not count as levels.
 JSON: st.SearchStrategy[JsonValue] = st.recursive(
     st.none() | st.integers() | st.text('[]{}"\\ü', max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('[{"', max_size=3), inner),
