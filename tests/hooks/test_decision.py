@@ -1,4 +1,4 @@
-"""What a decision may hold: it is checked where it is made, and shares nothing with its maker."""
+"""A decision is validated when it is created, and shares no mutable data with its creator."""
 
 import datetime as dt
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hooks are checked once, and put in order: who takes part in what."""
+"""Hooks are checked once and ordered: the phases in which each hook takes part."""
 
 from functools import partial
 from typing import cast
@@ -28,7 +28,7 @@ async def look(event: object) -> None:
 
 
 async def look_around(event: object, ctx: HookContext) -> None:
-    """The same, with the context."""
+    """Take part with the context, and decide nothing."""
 
 
 class Guard(Hook):
@@ -40,7 +40,7 @@ class Guard(Hook):
 
 
 class Aliased(Hook):
-    """Says it by another name."""
+    """Uses aliases as the names of its phases."""
 
     name = "aliased"
     matcher: str | None = "Edit | Write"
@@ -57,7 +57,7 @@ def names(hooks: Hooks, phase: Phase) -> list[str]:
 
 
 async def everything(*event: object) -> None:
-    """Takes whatever comes."""
+    """Take any arguments."""
 
 
 nameless = partial(look)
@@ -152,13 +152,13 @@ def test_non_text_name_is_refused() -> None:
 def test_misspelt_phase_method_is_refused() -> None:
     class Slip(Hook):
         async def befor_tool(self, event: PreToolUseEvent, ctx: HookContext) -> None:
-            """Never called, whatever it would refuse."""
+            """Refuse the call; but the method is never called, because its name is misspelt."""
 
     class Helped(Guard):
         before_tools = ("a", "b")
 
         def befor_tool(self) -> None:
-            """Beside the phase itself it is nobody's slip."""
+            """Help `before_tool`; next to the correctly named method, this is not a misspelling."""
 
     with pytest.raises(
         ConfigError, match="hook 'Slip': befor_tool is not a phase; did you mean 'before_tool'"
@@ -170,7 +170,7 @@ def test_misspelt_phase_method_is_refused() -> None:
 def test_duplicate_phase_names_are_refused() -> None:
     class Twice(Guard):
         async def pre_tool_use(self, event: PreToolUseEvent, ctx: HookContext) -> None:
-            """The same again."""
+            """Define the same phase again."""
 
     with pytest.raises(ConfigError, match="has both before_tool and pre_tool_use"):
         compile_hooks(Twice())

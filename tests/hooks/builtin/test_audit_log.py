@@ -1,4 +1,4 @@
-"""What was asked, what was tried and what came of it, a line of JSON each."""
+"""The audit log: requested calls, their execution and their outcomes, one JSON line each."""
 
 import json
 

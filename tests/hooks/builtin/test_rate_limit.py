@@ -1,4 +1,4 @@
-"""So many tool calls in any window of time, by session, run or tool."""
+"""A limit on the tool calls in a sliding time window, per session, run or tool."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Keys of common shapes are taken out, other text is left alone, and no text takes long."""
+"""Common shapes of keys are redacted, other text is kept, and no text takes long."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +16,7 @@ from tests.hooks.builtin.helpers import after, context
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject, JsonValue
 
-# Put together here, so that no scanner takes them for keys.
+# Joined here so that no secret scanner takes the texts for keys.
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 KEYS = {
     "AWS access key": "AKIA" + "ABCDEFGH12345678",
@@ -93,7 +93,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_many_key_prefixes_stay_fast(piece: str) -> None:
-    """In time that grew with its square it would take minutes, which whoever waits will notice."""
+    """With quadratic time, the test would take minutes, so a regression would be noticed."""
     hook = RedactSecrets([*SECRET_SHAPES, ASSIGNED_SECRET])
     text = piece * (200_000 // len(piece)) + f" {KEYS['npm token']}"
     assert "[redacted" in hook.redact(text)

@@ -1,4 +1,4 @@
-"""Prompts lose what nobody sees, and are refused when they are too long or not wanted."""
+"""Prompts lose invisible characters, and are refused if they are too long or unwanted."""
 
 import re
 
@@ -27,7 +27,7 @@ SCOTLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in "gbsct") + "\U0
         ("plain text\n\twith lines", "plain text\n\twith lines"),
         ("a\r\nb\rc\u2028d\x85e", "a\nb\nc\nd\ne"),
         ("\x1b[31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;url\x1b\\y", "red xy"),
-        ("\x1b]never closed, all the same told", "never closed, all the same told"),
+        ("\x1b]never closed, but kept", "never closed, but kept"),
         ("a\x00b\x07c\x9bd\x1b", "abcd"),
         ("pass\u200bword \u202eevil\u202c \ufeff", "password evil "),
         (f"hello{TAGS}", "hello"),

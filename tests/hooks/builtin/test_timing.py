@@ -1,4 +1,4 @@
-"""How long a run took, and of it each model call and each tool."""
+"""Durations of a run, its model calls and its tools."""
 
 import pytest
 

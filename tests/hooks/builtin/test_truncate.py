@@ -1,4 +1,4 @@
-"""What a tool gives back is kept to a size that a conversation can carry."""
+"""Tool results are truncated to a size that suits a conversation."""
 
 import json
 
