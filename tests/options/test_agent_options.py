@@ -1,4 +1,4 @@
-"""Options are refused where they are made, naming the field; and they never change."""
+"""Invalid options are refused at construction with the field's name, and options never change."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from agent_actors.tools import Tool
 
 URL = "http://localhost:1/v1"
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker would reject must also be refused at run time.
 build: Callable[..., AgentOptions] = AgentOptions
 build_runtime: Callable[..., Runtime] = open_runtime
 

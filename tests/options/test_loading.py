@@ -1,4 +1,4 @@
-"""Options from a file in three forms, and from the environment; mistakes say where they stand."""
+"""Options from files in three formats and from the environment; errors name the place."""
 
 import json
 import math
@@ -74,13 +74,13 @@ JSON = json.dumps(
 
 @tool
 async def add(a: int, b: int) -> int:
-    """Adds."""
+    """Add."""
     return a + b
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Writes a file and says where."""
+    """Return a function that writes a file and returns its path."""
 
     def written(name: str, text: str) -> Path:
         path = tmp_path / name
@@ -99,7 +99,7 @@ def test_the_same_options_come_from_each_form(
 ) -> None:
     options = AgentOptions.from_file(write(name, text), tools=[add], temperature=0.5)
     assert (options.model, options.base_url) == ("qwen3-32b", "http://localhost:1234/v1")
-    assert options.system_prompt == "Print ${HOME}.\n"  # shown as it stands there
+    assert options.system_prompt == "Print ${HOME}.\n"  # kept exactly as written in the file
     assert (options.max_retries, options.run_timeout, options.idle_timeout) == (1, 30, math.inf)
     assert (options.stop, options.extra_body) == (("END", "###"), {"top_k": 5})
     assert (options.limits, options.prices) == (
@@ -109,7 +109,7 @@ def test_the_same_options_come_from_each_form(
     assert options.permissions is not None
     assert options.permissions.mode is PermissionMode.ACCEPT_EDITS
     assert [one.model for one in options.fallback_options] == ["small", "big"]
-    # What is passed beside the file counts first.
+    # Arguments override the file.
     assert (options.temperature, list(options.tools_by_name)) == (0.5, ["add"])
     assert AgentOptions.from_file(write(name, text)).temperature is None
 
@@ -288,7 +288,7 @@ def test_the_environment_names_fields(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"AGENT_ACTORS_{name}", text)
     options = AgentOptions.from_env(system_prompt="Be long.", output_type=int)
     assert (options.model, options.resolved and options.resolved.base_url) == ("m", URL)
-    # These are found wherever options are made, and are no fields that another provider would get.
+    # These come from the environment of any options; they are not fields that a fallback would get.
     assert (options.base_url, options.api_key) == ("", "not-needed")
     assert options.resolved is not None
     assert options.resolved.api_key == "secret"

@@ -1,4 +1,6 @@
-"""Each field says what it may hold, what came and what to write; so does a keyword that is none."""
+"""Errors of each field name the accepted values, the given value and the fix, also for unknown
+names.
+"""
 
 import copy
 import inspect
@@ -21,13 +23,13 @@ from agent_actors.options.validation import _OTHER_NAMES, nearest
 URL = "http://localhost:1/v1"
 OURS = {field.name for field in attrs.fields(AgentOptions) if field.init}
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker would reject must also be refused at run time.
 build: Callable[..., AgentOptions] = AgentOptions
 
 
 @tool
 async def add(a: int, b: int) -> int:
-    """Adds."""
+    """Add."""
     return a + b
 
 
@@ -189,7 +191,7 @@ def test_invalid_header_key_is_refused_early(key: str, monkeypatch: pytest.Monke
     told = "api_key must be printable ASCII without line breaks; look for a stray newline"
     assert told in refused(api_key=key)
     assert "cret" not in refused(api_key=key)
-    monkeypatch.setenv("AGENT_ACTORS_API_KEY", f"{key}|")  # blanks at its end are taken off
+    monkeypatch.setenv("AGENT_ACTORS_API_KEY", f"{key}|")  # whitespace at its end is removed
     assert told in refused()
 
 
