@@ -1,4 +1,4 @@
-"""Lines of shell, read narrowly and widely."""
+"""Shell command lines, read narrowly and widely."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is answered, read in one way everywhere: what is not plainly a yes is a no."""
+"""Answers are read in the same way everywhere: any answer that is not clearly a yes is a no."""
 
 import math
 from threading import Thread

@@ -1,4 +1,4 @@
-"""What was decided holds as long, and for as much, as it was said to, and no further."""
+"""A decision applies exactly as long, and to exactly the calls, for which it was given."""
 
 from pathlib import PurePosixPath
 from typing import Literal

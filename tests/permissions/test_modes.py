@@ -1,4 +1,4 @@
-"""What a mode says, and what a tool's flags come to."""
+"""The verdicts of each mode, and the effect that the flags of a tool describe."""
 
 import itertools
 
@@ -35,7 +35,7 @@ def test_every_tool_has_one_effect() -> None:
 
 
 def empty() -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
 def test_effects_are_what_the_flags_say() -> None:

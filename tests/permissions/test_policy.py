@@ -1,4 +1,4 @@
-"""What is offered and what is decided, in which order, and what is refused beforehand."""
+"""A policy's offered tools and verdicts, the order of its checks, and invalid policies."""
 
 import attrs
 import pytest
@@ -14,7 +14,7 @@ def names(policy: PermissionPolicy, whitelist: list[str] | None = None) -> list[
     return [tool.name for tool in policy.offered(TOOLS, whitelist)]
 
 
-# What is offered.
+# Offered tools.
 
 
 def test_all_tools_are_offered_by_default() -> None:
@@ -98,7 +98,7 @@ def test_text_allowlist_is_refused() -> None:
             use()
 
 
-# What is decided.
+# Verdicts.
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_approved_call_runs_unless_denied() -> None:
     assert isinstance(plan.approved(call(BASH, command="ls"), BASH, HERE), Deny)
 
 
-# A run that another run started.
+# Nested runs.
 
 
 def test_a_policy_above_only_makes_it_stricter() -> None:
@@ -211,7 +211,7 @@ def test_nested_rewrite_is_judged_by_parent() -> None:
     assert isinstance(both.decide(call(LOOSE, x="a"), LOOSE, situation), Deny)
 
 
-# What is checked where a policy meets an agent.
+# Checks of a policy against an agent.
 
 
 @pytest.mark.feature("OAGS-087")

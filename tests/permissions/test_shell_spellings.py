@@ -9,7 +9,7 @@ from agent_actors.permissions.patterns import Kind, Pattern
 from agent_actors.permissions.shell_words import readable_commands
 from tests.permissions.support import CWD
 
-# Each line runs `rm x`, or something that only the shell knows.
+# Each line runs `rm x`, or a command that only the shell can determine.
 SPELLINGS = r"""
 {rm,x}
 {rm,-rf,/}

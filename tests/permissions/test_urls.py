@@ -1,4 +1,4 @@
-"""URLs, read by one strict form, and as the most lenient reader would."""
+"""URLs, read in one strict form, and as the most lenient parser would read them."""
 
 import pytest
 from hypothesis import given
