@@ -1,4 +1,4 @@
-"""What a run of an agent promises: its result, its events, its bounds."""
+"""Runs of an agent: their results, their events and their limits."""
 
 import math
 from typing import TYPE_CHECKING, cast
@@ -86,7 +86,7 @@ async def test_stream_yields_events_in_order(autojump_clock: MockClock) -> None:
     assert [event.iteration for event in events] == [0, 0, *[1] * 8, *[2] * 4]
     uses = [event.tool_use_id for event in events if isinstance(event, ToolUse)]
     ended = [event.tool_use_id for event in events if isinstance(event, ToolResult)]
-    assert ended == uses[::-1], "results come in the order of their ends"
+    assert ended == uses[::-1], "results come in the order in which calls end"
     assert [m.tool_call_id for m in stream.result.messages.tool_messages()] == uses
 
 

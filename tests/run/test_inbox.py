@@ -1,4 +1,6 @@
-"""What is said to a run waits for a boundary, is taken by the machine, and told when recorded."""
+"""Input to a running run waits for a boundary, then the machine takes it; its caller then learns
+so.
+"""
 
 from collections.abc import Callable
 
@@ -26,7 +28,7 @@ AGENT = AgentOptions(model="m", provider=ScriptedModel([]))
 
 @attrs.define(eq=False)
 class Run:
-    """A machine under way, its inbox, and the fates of what was said to it."""
+    """A running machine, its inbox, and the outcomes of the inputs sent to it."""
 
     machine: TurnMachine
     inbox: Inbox
@@ -39,13 +41,13 @@ class Run:
 
     def _settle(self, text: str) -> Callable[[SteeringOutcome], None]:
         def settle(fate: SteeringOutcome) -> None:
-            assert text not in self.fates, "told twice"
+            assert text not in self.fates, "reported twice"
             self.fates[text] = fate
 
         return settle
 
     def answer(self, *blocks: AssistantBlock, done: bool = False) -> list[str]:
-        """The model answers; what was said that the machine takes for that."""
+        """Feed a response to the machine, and return the inputs that the machine takes."""
         answer = ModelCompleted(blocks, done=done)
         self.inbox.before_answer(answer)
         commands = self.machine.feed(answer)
@@ -53,7 +55,9 @@ class Run:
         return [entry.text for entry in entries if isinstance(entry, UserEntry)]
 
     def results(self, *ids: str) -> list[str]:
-        """Calls end together; likewise."""
+        """Feed the results of calls that end together, and return the inputs that the machine
+        takes.
+        """
         self.inbox.before_results(len(ids))
         said: list[str] = []
         for call_id in ids:
@@ -120,11 +124,11 @@ def test_what_was_taken_back_is_not_said() -> None:
     run = made()
     notes = [run.leave(text) for text in ("one", "two")]
     assert run.inbox.withdraw(notes[0])
-    assert run.inbox.withdraw(notes[0]), "it is gone, once and for all"
+    assert run.inbox.withdraw(notes[0]), "the input is gone for good"
     assert run.answer(SAID) == ["two"]
-    assert not run.inbox.withdraw(notes[1]), "it is being put on record"
+    assert not run.inbox.withdraw(notes[1]), "it is being recorded"
     run.inbox.confirm()
-    assert run.inbox.withdraw(notes[1]), "its fate is known"
+    assert run.inbox.withdraw(notes[1]), "its outcome is known"
     assert run.fates == {"two": TAKEN}
 
 

@@ -1,4 +1,4 @@
-"""Threads and tasks that inherit no context variables: with and without `in_current_run`."""
+"""Threads and tasks that inherit no context variables, with and without `in_current_run`."""
 
 import functools
 import threading
@@ -64,7 +64,7 @@ async def test_rules_apply_where_the_run_is_kept(start: Start, keep: bool) -> No
 
         @tool
         async def delegate() -> str:
-            """Has another agent do it."""
+            """Run another agent."""
             return await start(runtime, agent(*USE), keep)
 
         policy = PermissionPolicy(mode="bypass", deny=["echo(a)"])

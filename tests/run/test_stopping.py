@@ -1,4 +1,4 @@
-"""When a stop takes effect, and which of several reasons counts."""
+"""When a stop takes effect, and which of several reasons is reported."""
 
 import trio
 

@@ -1,4 +1,4 @@
-"""Runs that end with open questions, and go on with the answers: later, elsewhere, or never."""
+"""Runs that end with open questions, and resume with the answers: later, elsewhere, or never."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ async def test_suspended_run_resumes_with_answers() -> None:
         first = await suspended(runtime, options)
         (question,) = first.questions
         assert (question.tool_name, question.tool_input) == ("echo", {"text": "a"})
-        assert runtime.questions() == (), "nobody waits"
+        assert runtime.questions() == (), "no run waits"
         assert (ran, first.tool_calls) == ([], ())
         result = await runtime.resume("s", {question.id: "yes"}, options)
         assert (result.text, result.questions, ran) == ("Done.", (), ["a"])
@@ -75,7 +75,7 @@ async def test_denial_is_reported_and_decision_may_rewrite() -> None:
 async def test_other_runtime_resumes_from_log() -> None:
     class Kept(MemoryStore):
         def evicted(self, session_id: str) -> None:
-            """Keep it: another runtime reads it."""
+            """Keep the session, because another runtime reads it."""
 
         async def aclose(self) -> None:
             """Stay open."""
@@ -187,7 +187,7 @@ async def test_refused_run_shows_its_error() -> None:
         async def read() -> None:
             async with runtime.stream("Hi.", agent("Done."), session_id="s") as events:
                 async for event in events:
-                    shown.append((event.type, event.seq))  # noqa: PERF401 - kept if it raises
+                    shown.append((event.type, event.seq))  # noqa: PERF401 - kept if the stream raises
 
         with pytest.raises(SessionSuspended):
             await read()
@@ -207,7 +207,7 @@ async def test_snapshot_has_complete_questions(kind: str, tmp_path: Path) -> Non
         snapshot = await runtime.sessions.snapshot("s")
         assert snapshot is not None
         asked_there = snapshot.questions
-        # The event is recorded a moment after the question was made.
+        # The event is recorded a moment after the question was created.
         assert [attrs.evolve(one, asked_at=0) for one in asked_there] == [
             attrs.evolve(one, asked_at=0) for one in asked_here
         ]

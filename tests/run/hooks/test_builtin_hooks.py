@@ -1,4 +1,4 @@
-"""The shipped hooks in a run: what they mean for the model, the log and the caller."""
+"""The shipped hooks in a run: their effects on the model, the log and the caller."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ from agent_actors.hooks.builtin import (
 from agent_actors.testing import ScriptedModel, Turn, call, interleave, say
 from tests.run.helpers import check_history, check_quiet
 
-# Put together here, so that no scanner takes it for a key.
+# Joined here so that no secret scanner takes the text for a key.
 KEY = "ghp_" + "a1B2" * 9
 MARK = "[redacted GitHub token]"
 

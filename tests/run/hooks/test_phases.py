@@ -1,4 +1,4 @@
-"""Hooks at their places in a run: sessions, prompts and the model."""
+"""The phases of sessions, prompts and the model, and when their hooks run."""
 
 from typing import cast
 
@@ -57,7 +57,7 @@ async def test_every_phase_fires_in_a_run() -> None:
         "after_agent",
         "session_end",
     ]
-    assert result.hook_events == (), "who only looks on leaves no trace"
+    assert result.hook_events == (), "a hook that decides nothing leaves no record"
     assert result.text == "Done."
 
 
@@ -137,7 +137,7 @@ async def test_leaving_hooks_share_the_close_limit(
         await begun.wait()
         await trio.sleep(4)
         left = trio.current_time()
-    assert trio.current_time() - left == pytest.approx(6)  # of the ten that they had
+    assert trio.current_time() - left == pytest.approx(6)  # of the ten seconds for all hooks
 
 
 async def test_late_leaving_session_is_not_awaited() -> None:
@@ -207,7 +207,7 @@ async def test_message_rewrite_needs_permission(allowed: bool) -> None:
     result = await run(options)
     sent = "Something else." if allowed else "Go."
     assert asked(options)[0].messages.last_content() == sent
-    assert result.messages[0].content == "Go.", "the log is as it was"
+    assert result.messages[0].content == "Go.", "the log is unchanged"
     action = "replace" if allowed else "ignored_override_messages"
     assert actions(result) == [("rewrite", "before_model", action)]
 

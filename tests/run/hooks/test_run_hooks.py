@@ -1,4 +1,4 @@
-"""Hooks over a whole run: what they share, when it ends, and what goes wrong."""
+"""Hooks over a complete run: their shared state, the end of the run, and failures."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -95,7 +95,7 @@ async def test_run_end_fires_exactly_once(how: str, autojump_clock: MockClock) -
     told: list[str] = []
 
     async def after(event: AfterAgentEvent) -> None:
-        await trio.sleep(1)  # no cancel interrupts it
+        await trio.sleep(1)  # no cancellation interrupts it
         told.append(event.stop_reason if event.error is None else type(event.error).__name__)
 
     async def refuse(event: BeforeModelEvent) -> HookDecision:
@@ -145,7 +145,7 @@ async def test_hanging_end_hooks_are_abandoned(
         await run(agent("Done.", hooks={"after_agent": hang}))
 
 
-# --- what goes wrong ---
+# --- failures ---
 
 
 async def broken(event: object) -> None:
@@ -223,7 +223,7 @@ async def test_wrapper_exiting_ends_only_its_run(phase: str) -> None:
 async def test_hook_may_add_tools_per_run() -> None:
     @tool
     async def extra() -> str:
-        """One tool more."""
+        """One extra tool."""
         return "extra"
 
     async def plan(event: BeforeAgentEvent, ctx: HookContext) -> None:
@@ -278,7 +278,7 @@ async def test_wrapped_step_pauses_hook_timeout(autojump_clock: MockClock) -> No
         return "rested"
 
     async def pass_on(asked: object, call_next: Callable[[object], Awaitable[object]]) -> object:
-        await trio.sleep(3)  # twice: together less than the timeout
+        await trio.sleep(3)  # runs twice: both together take less than the timeout
         answer = await call_next(asked)
         await trio.sleep(3)
         return answer
@@ -303,7 +303,7 @@ async def test_first_failing_hook_is_reported() -> None:
         await run(agent(*USE, hooks=[Outer(), {"wrap_tool_call": inner}]))
 
 
-# --- runs within runs ---
+# --- nested runs ---
 
 
 async def test_parent_hooks_may_refuse_nested_runs() -> None:
@@ -319,7 +319,7 @@ async def test_parent_hooks_may_refuse_nested_runs() -> None:
 
     @tool
     async def delegate() -> str:
-        """Ask somebody else."""
+        """Ask another agent."""
         helper = AgentOptions(model="m", provider=ScriptedModel(["Helped."]), agent_name="helper")
         result = await runtime.run("Help.", helper, session_id="child")
         return f"{result.stop_reason}: {result.text}"
@@ -368,7 +368,7 @@ async def test_started_notification_always_has_an_end(
 
     @tool
     async def leave() -> str:
-        """Leave two runs behind: one that begins now, and one that begins when this has ended."""
+        """Leave two runs behind: one begins now, the other when this run has ended."""
 
         async def at_once() -> None:
             await runtime.run("Help.", agent([wait(go_on), say("Helped.")]), session_id="now")
@@ -398,7 +398,7 @@ async def test_hanging_subagent_stop_is_abandoned(
 ) -> None:
     @tool
     async def delegate() -> str:
-        """Ask somebody else."""
+        """Ask another agent."""
         return (await runtime.run("Help.", agent("Helped."))).text
 
     plain = agent(call("delegate", {}), "Done.", hooks={"subagent_stop": hanging})

@@ -1,5 +1,7 @@
-"""Model calls that hooks make again, replace or refuse: nothing is shown as if it still counted,
-and whatever was used is on record."""
+"""Model calls that hooks repeat, replace or refuse.
+
+Readers learn which text no longer counts, and all usage is recorded.
+"""
 
 import pytest
 import trio
@@ -38,7 +40,7 @@ async def events_of(*turns: Turn, hooks: Hooks) -> list[AnyEvent]:
         try:
             async with runtime.stream("Go.", options, session_id="s") as stream:
                 async for event in stream:
-                    events.append(event)  # noqa: PERF401 - kept when the run fails
+                    events.append(event)  # noqa: PERF401 - kept if the run fails
         except AgentError:
             pass
         check_quiet(runtime)
@@ -46,7 +48,7 @@ async def events_of(*turns: Turn, hooks: Hooks) -> list[AnyEvent]:
 
 
 def shown(events: list[AnyEvent]) -> list[str]:
-    """The texts, and where what was shown is void."""
+    """Return the texts, and a mark at each place where the text shown so far becomes void."""
     told: list[str] = []
     for event in events:
         if isinstance(event, AssistantDelta):
@@ -120,7 +122,7 @@ async def test_response_is_paid_despite_hook_failure(
     assert tokens > 0
 
 
-# --- once more ---
+# --- repeated calls ---
 
 
 @pytest.mark.parametrize("swallows", [False, True], ids=["lets it pass", "goes on without"])
@@ -197,7 +199,7 @@ async def test_exception_group_of_hook_is_reported() -> None:
 
 
 def renewed(request: ModelRequest) -> ModelRequest:
-    """The same question, as a hook asks it that makes a request of its own."""
+    """Return an equal request, as a hook would that builds its own request."""
     return ModelRequest(request.messages, request.settings)
 
 
@@ -229,7 +231,7 @@ async def test_repeated_call_needs_budget(own: bool, whose: str) -> None:
     assert isinstance(last, ResultEvent)
     assert last.stop_reason == ("budget:requests" if whose == "run" else "budget:session_requests")
     assert len(model.requests) == 3
-    # All three were paid for; the third stands as it was shown, and is no part of the history.
+    # All three were paid for. The third was shown and not voided, but is not part of the history.
     assert shown(events) == ["One.", "void 2", "Two.", "void 3", "Three."]
     assert sum(requests for requests, _, _ in used(events)) == 3
     assert [message.role for message in history] == ["user"]
@@ -251,7 +253,7 @@ async def test_tokens_count_before_repeated_call() -> None:
     )
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", options)
-    # A hook may make do with what it has: nothing of it is void.
+    # A hook may keep the first response: none of its text becomes void.
     assert result.text == "One."
     assert result.stop_reason == "completed"
     assert result.usage.output_tokens == 9

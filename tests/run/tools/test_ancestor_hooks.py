@@ -1,4 +1,4 @@
-"""The gates of an agent stand before the calls of the runs that its tools start, too."""
+"""An agent's `before_tool` hooks also apply to calls of the runs that its tools start."""
 
 import gc
 import queue
@@ -52,7 +52,7 @@ async def gate(event: PreToolUseEvent) -> HookDecision | None:
 
 
 class Below:
-    """Runs that tools start, and what came of them."""
+    """Runs that tools start, and their results."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -68,13 +68,13 @@ class Below:
     def tool(self, *agents: AgentOptions) -> Tool:
         @tool
         async def delegate() -> str:
-            """Have others do it."""
+            """Run other agents."""
             return " ".join([await self.run(one) for one in agents])
 
         return delegate
 
     def above(self, *agents: AgentOptions, hooks: Hooks = ()) -> AgentOptions:
-        """An agent whose one tool runs these."""
+        """Return an agent whose only tool runs these agents."""
         model = ScriptedModel([call("delegate", {}), "Done."])
         return AgentOptions(model="m", provider=model, tools=[self.tool(*agents)], hooks=hooks)
 
@@ -90,7 +90,7 @@ async def test_parent_hook_denies_nested_calls(levels: int) -> None:
         top = await runtime.run("Go.", below.above(options, hooks=hooks))
     assert ran == []
     assert results(below.results[0]) == [SAID]
-    # On the record of the run whose call it is, and of no other.
+    # Only the run that made the call records the hook's decision.
     assert actions(below.results[0]) == [("gate", "before_tool", "deny")]
     assert [actions(one) for one in [*below.results[1:], top]] == [[]] * levels
     assert below.results[0].stop_reason == "completed"
@@ -203,7 +203,7 @@ async def test_parent_hook_stop_ends_nested_run() -> None:
 
 async def test_parent_hook_stop_closes_client_calls() -> None:
     async def stop(event: PreToolUseEvent) -> HookDecision | None:
-        # Of the first call the client is told; the run ends with the second.
+        # The first call is handed to the client; the second ends the run.
         last = event.tool_input.get("text") == "b"
         return HookDecision(stop=True, reason="enough") if last else None
 
@@ -211,7 +211,7 @@ async def test_parent_hook_stop_closes_client_calls() -> None:
 
     @tool
     async def chat() -> str:
-        """Have a client ask."""
+        """Let a client ask."""
         turn = [call("echo", {"text": "a"}), call("echo", {"text": "b"})]
         async with Client(agent(turn, "Fine."), runtime=runtime) as client:
             await client.query("?")
@@ -262,7 +262,7 @@ async def test_failing_parent_hook_fails_nested_run(
 
     @tool
     async def delegate() -> str:
-        """Have others do it."""
+        """Run other agents."""
         try:
             await runtime.run("Help.", agent(*USE), session_id="sub")
         except HookError as error:
@@ -275,7 +275,7 @@ async def test_failing_parent_hook_fails_nested_run(
         assert results(await runtime.run("Go.", options)) == ["went on"]
         assert says in str(failed[0])
         assert failed[0].phase == "before_tool"
-        # The session of the run that failed is whole.
+        # The session of the failed run can still be used.
         assert (await runtime.run("Again.", agent("Fine."), session_id="sub")).text == "Fine."
     assert ran == []
 
@@ -301,7 +301,7 @@ async def test_hooks_of_finished_parent_still_apply(
 
     @tool
     async def leave_behind() -> str:
-        """Start something that goes on when this run has ended."""
+        """Start a task that continues after this run has ended."""
         nursery.start_soon(later)
         return "ok"
 
@@ -347,7 +347,7 @@ async def test_parent_hook_is_cancelled_across_runs() -> None:
 
     async def hang(event: PreToolUseEvent) -> None:
         if event.nested:
-            # Cancel here, because a run that is cancelled earlier never asks this hook.
+            # Cancel here, because a run that is cancelled earlier never calls this hook.
             token, scope = nested.get_nowait()
             token.run_sync_soon(scope.cancel)
             try:
@@ -385,14 +385,14 @@ async def gates_of_another_trio_run(
     hook: Callable[[PreToolUseEvent], Awaitable[object]],
     over_there: Callable[[above.AncestorHooks], Awaitable[None]],
 ) -> None:
-    """Run an agent with this gate in a thread, and then that, before its trio run ends."""
+    """Run an agent with this hook in a thread, and call `over_there` before its trio run ends."""
 
     async def main() -> None:
         found: list[above.AncestorHooks] = []
 
         @tool
         async def look() -> str:
-            """Sees what a run that it starts would stand behind."""
+            """Get the ancestor hooks of a run that this tool would start."""
             found.extend(filter(None, [above.ancestor_hooks(nested_in_current_run())]))
             return "ok"
 
@@ -467,7 +467,7 @@ async def test_rate_limit_counts_nested_calls(
     twice = (call("echo", {"text": "a"}), call("echo", {"text": "b"}), "Done.")
     async with open_runtime() as runtime:
         below = Below(runtime)
-        # The run below has the very same hook.
+        # The nested run has the very same hook.
         options = below.above(agent(*twice, hooks=limit), agent(*twice), hooks=limit)
         await runtime.run("Go.", options)
     assert ran == ["a", "b"]
@@ -479,7 +479,7 @@ async def test_no_ancestor_hooks_cost_nothing() -> None:
 
     @tool
     async def look() -> str:
-        """Sees where it is."""
+        """Get the ancestor hooks here."""
         found.append(above.ancestor_hooks(nested_in_current_run()))
         return "ok"
 
@@ -502,6 +502,6 @@ async def test_ancestor_hooks_are_released_with_run() -> None:
         for _ in range(20):
             await runtime.run("Go.", options)
         gc.collect()
-        assert len(contexts) < 5  # actors keep the request that opened them, and their last one
+        assert len(contexts) < 5  # actors keep their first and their last request
     gc.collect()
     assert not contexts

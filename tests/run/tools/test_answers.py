@@ -1,4 +1,4 @@
-"""A wrong answer is told to who gave it, and the question stays open."""
+"""A wrong answer is reported to the person who gave it, and the question stays open."""
 
 from pathlib import PurePath
 from typing import TYPE_CHECKING, cast

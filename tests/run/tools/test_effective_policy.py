@@ -1,4 +1,4 @@
-"""Whose policy a run is under: that of the run around it, wherever and however late it begins."""
+"""The policy of a parent run applies to nested runs, wherever and however late they begin."""
 
 import gc
 
@@ -38,7 +38,7 @@ async def test_policy_of_finished_parent_still_applies(
 
     @tool
     async def leave_behind() -> str:
-        """Start something that goes on when this run has ended."""
+        """Start a task that continues after this run has ended."""
         nursery.start_soon(later)
         return "ok"
 
@@ -51,7 +51,7 @@ async def test_policy_of_finished_parent_still_applies(
 
 
 async def test_unstarted_runs_leave_no_policy(autojump_clock: MockClock) -> None:
-    # A policy of the test's own, so that runs of other tests do not count.
+    # A separate policy, so that the runs of other tests do not count.
     own = PermissionPolicy(allow=["only_of_this_test"], mode="bypass")
     options = attrs.evolve(agent([pause(1), say("Done.")]), permissions=own)
     async with open_runtime() as runtime, runtime.stream("Go.", options, session_id="s") as events:

@@ -1,4 +1,4 @@
-"""Tools without a handler: the run ends with their calls, and goes on with the results."""
+"""Tools without a handler: the run ends with their calls, and resumes with the results."""
 
 import attrs
 import pytest
@@ -171,7 +171,7 @@ async def test_approved_external_call_is_deferred() -> None:
         (page,) = second.external_calls
         denying = attrs.evolve(options, permissions=PermissionPolicy(deny=["browse"]))
         result = await runtime.resume("s", {}, denying, results={page.id: "Welcome"})
-        assert result.text == "Done.", "it was carried out already"
+        assert result.text == "Done.", "the call was carried out already"
 
 
 async def test_result_is_converted_like_tool_output() -> None:
@@ -233,7 +233,7 @@ async def test_a_prompt_may_close_external_calls() -> None:
         assert [(r.is_error, r.synthetic) for r in closed] == [(True, True)]
 
 
-# --- hooks of the run that goes on ---
+# --- hooks of the resumed run ---
 
 
 async def test_failing_result_hook_keeps_session() -> None:
@@ -302,7 +302,7 @@ async def test_result_stop_keeps_result_closes_others(
         check_quiet(runtime)
 
 
-# --- elsewhere ---
+# --- in another process ---
 
 
 async def test_manual_client_receives_external_calls() -> None:

@@ -1,4 +1,4 @@
-"""Permissions in a run: what runs, what is asked about, and that nothing gets around a no."""
+"""Permissions in a run: allowed calls, permission prompts, and denials that nothing overrides."""
 
 from typing import Literal, cast
 
@@ -58,7 +58,7 @@ async def the_question(runtime: Runtime) -> Question:
 async def asked_and_answered(
     options: AgentOptions, *answers: str | PermissionDecision
 ) -> RunResult:
-    """Run, and answer the questions in order, from another task."""
+    """Run, and answer the questions in order from another task."""
     async with open_runtime() as runtime:
 
         async def answer() -> None:
@@ -75,7 +75,7 @@ async def asked_and_answered(
     return result
 
 
-# --- what is offered ---
+# --- offered tools ---
 
 
 @pytest.mark.feature("ASDK-106")
@@ -230,7 +230,7 @@ async def test_50_sessions_continue_during_one_question() -> None:
     assert done[-1] == "Done."
 
 
-# --- who decides in a person's place ---
+# --- callbacks that decide instead of a person ---
 
 
 def says_yes(request: PermissionRequest) -> bool:
@@ -310,7 +310,7 @@ async def test_hanging_approver_denies_in_time(autojump_clock: MockClock) -> Non
 
 
 async def test_failing_approver_harms_only_its_run() -> None:
-    # Sync functions run in threads, for which no virtual clock waits.
+    # Sync functions run in threads, and a virtual clock does not wait for threads.
     def broken(request: PermissionRequest) -> bool:
         raise ValueError("odd")
 
@@ -361,7 +361,7 @@ async def test_what_one_session_may_another_may_not() -> None:
     assert (first.tool_calls[0].is_error, second.tool_calls[0].is_error) == (False, True)
 
 
-# --- nothing gets around a no ---
+# --- nothing overrides a denial ---
 
 DENY = PermissionPolicy(deny=["echo(text=bad*)"], mode="bypass")
 
@@ -433,7 +433,7 @@ async def test_second_call_is_judged_separately() -> None:
 async def test_nested_run_cannot_bypass_policy() -> None:
     @tool
     async def delegate() -> str:
-        """Have somebody else do it."""
+        """Run another agent."""
         free = agent(call("echo", {"text": "bad"}), "Done.")
         result = await runtime.run("Go.", free, session_id="child")
         return results(result)[0]

@@ -1,4 +1,4 @@
-"""Results that are too long: cut, said so, kept, and read on by the model."""
+"""Results that are too long are truncated, marked and kept, and the model can read the rest."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -253,7 +253,7 @@ async def test_client_results_are_cut() -> None:
 
 
 class BrokenStore(MemoryStore):
-    """Keeps no texts: it fails, or hangs."""
+    """A store that keeps no result texts: its calls fail or hang."""
 
     hangs = False
 
@@ -289,7 +289,7 @@ async def test_memory_keeps_what_was_used_last() -> None:
     await kept.keep("s", "a", [b"aaaa"])
     await kept.keep("s", "b", [b"bb", b"bb"])
     assert await kept.read("s", "a", 0, 9) == b"aaaa"
-    await kept.keep("s", "c", [b"cccc", b"dddd", b"eeee"])  # its beginning
+    await kept.keep("s", "c", [b"cccc", b"dddd", b"eeee"])  # only its beginning
     assert [await kept.read("s", one, 1, 2) for one in "abc"] == [None, None, b"cc"]
     assert await kept.read("s", "c", 3, 3) == b"cdd"
     kept.forget("other")
