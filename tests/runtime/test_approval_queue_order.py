@@ -1,4 +1,4 @@
-"""An approval queue on the one road alone: whatever comes, in whatever order, it stays true."""
+"""An approval queue over a question board without runs: any order of events keeps it consistent."""
 
 from collections.abc import Callable
 from typing import Literal, cast
@@ -18,7 +18,7 @@ from agent_actors.permissions import PermissionDecision
 
 
 class _Road:
-    """The one road alone: questions without runs."""
+    """A source of questions without runs."""
 
     def __init__(self) -> None:
         self.questions = QuestionBoard()
@@ -55,7 +55,7 @@ OTHERS = st.one_of(
     st.tuples(st.sampled_from(["get", "approve", "deny", "elsewhere", "cancel"])),
     st.tuples(st.just("sleep"), st.sampled_from([0.5, 1.0, 4.0])),
 )
-# Some are asked, one is listed, and so on: else little would ever be listed.
+# Each round asks some questions and adds one tool to the list; otherwise few would ever be listed.
 STEPS = st.lists(st.tuples(ASK, ASK, LIST, ASK, OTHERS), max_size=8)
 
 
@@ -83,7 +83,7 @@ async def _any_order(steps: list[tuple[str, ...]]) -> None:
 
 @attrs.define
 class _Day:
-    """What people and runs did, and what is to be expected from it."""
+    """The actions of people and runs so far, and the expected state of the queue."""
 
     road: _Road
     queue: ApprovalQueue

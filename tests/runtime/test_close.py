@@ -1,4 +1,4 @@
-"""Opening and closing a runtime: who is waited for, who is refused, and what is raised."""
+"""Opening and closing a runtime: calls that wait, calls that are refused, and errors."""
 
 import signal
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
 
 @attrs.define(eq=False)
 class Caller:
-    """A run in a task of its own, and what came of it."""
+    """A run in its own task, and its outcome."""
 
     runtime: Runtime
     told: list[str] = attrs.field(factory=list[str])
@@ -50,7 +50,7 @@ async def test_closing_is_idempotent(autojump_clock: MockClock) -> None:
 
             async def close() -> None:
                 await runtime.aclose()
-                # Not before everything has ended, whoever was first.
+                # Each call returns only after everything has ended, whichever call came first.
                 assert trio.current_time() == pytest.approx(5)
                 assert all(owner.ended.is_set() for owner in runtime._actors._owners)
 
@@ -77,7 +77,7 @@ async def test_close_cancels_remaining_runs_after_drain(
 
     @tool
     async def linger() -> str:
-        """Takes its time to end."""
+        """Take some time to end."""
         try:
             await trio.sleep(100)
             return "done"
@@ -124,7 +124,7 @@ async def test_draining_refuses_roots_admits_children(
 
     @tool
     async def delegate() -> str:
-        """Has another agent do it, when the runtime is closing already."""
+        """Run another agent while the runtime is closing."""
         await trio.sleep(5)
         with pytest.raises(RuntimeClosed):
             runtime.subscribe(ignore)
@@ -149,13 +149,13 @@ async def test_tool_cannot_close_own_runtime(
 
         @tool
         async def close() -> str:
-            """Would wait for itself."""
+            """Close the runtime, which would wait for this very call."""
             await runtime.aclose()
             return "closed"
 
         @tool
         async def delegate() -> str:
-            """A run around the one that tries."""
+            """Run the agent that tries to close the runtime."""
             child = scripted([call("close")], "I could not.", tools=[close])
             return (await runtime.run("go", child)).text
 
@@ -165,12 +165,12 @@ async def test_tool_cannot_close_own_runtime(
         assert "raised RuntimeError: a tool or a hook cannot close the runtime" in str(told.content)
         assert told.is_error
         assert delegated.content == "I could not."
-        # What an outer task closes, it may close from a tool of another runtime.
+        # A tool of one runtime may close another runtime that an outer task opened.
         async with open_runtime() as other:
 
             @tool
             async def close_other() -> str:
-                """Closes a runtime that waits for nobody."""
+                """Close a runtime that has no runs."""
                 await other.aclose()
                 return "closed"
 
@@ -265,14 +265,14 @@ def test_interrupt_in_tool_ends_everything(turns: int) -> None:
 
     @tool
     async def interrupt() -> str:
-        """Where Ctrl-C happens to strike."""
+        """Raise KeyboardInterrupt, as Ctrl-C would."""
         for _ in range(turns):
             await trio.lowlevel.checkpoint()
         raise KeyboardInterrupt
 
     @tool
     async def wait() -> str:
-        """Is stopped by it."""
+        """Wait until cancelled."""
         try:
             await trio.sleep_forever()
         finally:
@@ -299,7 +299,7 @@ def test_ctrl_c_during_drain_ends_cleanly(
 
     @tool
     async def linger() -> str:
-        """Takes its time to end."""
+        """Take some time to end."""
         try:
             await trio.sleep(1_000)
             return "done"
@@ -315,7 +315,7 @@ def test_ctrl_c_during_drain_ends_cleanly(
 
     async def main() -> None:
         async with trio.open_nursery() as nursery, runtime:
-            # A system task is no place for an interrupt: it goes to whoever waits in `main`.
+            # Trio does not raise the interrupt in this system task, but in the main task.
             trio.lowlevel.spawn_system_task(strike)
             nursery.start_soon(caller.run, scripted([call("linger")], tools=[linger]))
             await trio.sleep(1)
@@ -324,7 +324,7 @@ def test_ctrl_c_during_drain_ends_cleanly(
         trio.run(main, clock=MockClock(autojump_threshold=0))
     assert caught.group_contains(KeyboardInterrupt, depth=1)
     assert len(caught.value.exceptions) == 1
-    # What a tool does in a shield is waited for all the same.
+    # The runtime still waits for work that a tool does in a shielded scope.
     assert ended == [pytest.approx(3 + 5)]
     assert caller.told == ["RuntimeShutdown"]
     check_quiet(runtime)
@@ -332,7 +332,7 @@ def test_ctrl_c_during_drain_ends_cleanly(
 
 @attrs.define(eq=False)
 class BadCloser(MemoryStore):
-    """Cannot be closed."""
+    """A store that cannot be closed."""
 
     failure: Exception | None = None
 
@@ -351,7 +351,7 @@ async def test_failing_store_does_not_stop_close(
     seen: list[Event] = []
 
     async def note(event: Event) -> None:
-        await trio.sleep(0.5)  # more than the store takes
+        await trio.sleep(0.5)  # longer than the store takes
         seen.append(event)
 
     async def body() -> None:
@@ -375,7 +375,7 @@ async def test_hanging_store_close_is_bounded(
 
 @attrs.define(eq=False)
 class BadOpener(MemoryStore):
-    """Cannot be opened, or not within any time."""
+    """A store that fails to open, or takes too long."""
 
     failure: Exception | None = None
 

@@ -1,4 +1,4 @@
-"""What is said where there is no trio, and where options are none: what to write."""
+"""Hints in the errors for calls outside of trio and for values that are not options."""
 
 import asyncio
 import sys

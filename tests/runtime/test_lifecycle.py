@@ -1,4 +1,4 @@
-"""Opening and closing: refuse, drain, cancel, end; once, and from the right place."""
+"""Opening and closing a runtime: refused calls, draining, cancellation and misuse."""
 
 import pytest
 import trio
@@ -18,7 +18,7 @@ def slow(seconds: float) -> AgentOptions:
 
 
 async def look_away(event: Event) -> None:
-    """An observer."""
+    """Ignore the event."""
 
 
 @pytest.mark.feature("ASDK-034", "ASDK-095")

@@ -1,4 +1,4 @@
-"""What `stream()` raises and keeps: the body's error, the run's, both, and neither."""
+"""Errors and results of `stream()`: from the body, from the run, from both, and from neither."""
 
 from collections.abc import Iterable
 
@@ -124,7 +124,7 @@ async def test_early_exit_cancels_and_commits(reads: int, autojump_clock: MockCl
 
     @tool
     async def linger() -> str:
-        """Takes its time to end."""
+        """Take some time to end."""
         try:
             await trio.sleep(100)
             return "done"
@@ -146,7 +146,7 @@ async def test_early_exit_cancels_and_commits(reads: int, autojump_clock: MockCl
         check_quiet(runtime)
         check_left(events)
         check_history(events.result.messages)
-        if reads:  # else the run was stopped before it had opened its session
+        if reads:  # otherwise, the run was stopped before it had opened its session
             records = await store.load("s")
             check_records(records)
             assert isinstance(records[-1], ResultEvent)

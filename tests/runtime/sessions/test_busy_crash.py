@@ -1,4 +1,4 @@
-"""An actor breaks while a run is stopped for another, or takes what is said to it: all are told."""
+"""Crashes of an actor while a run is being stopped or steered: every caller gets an outcome."""
 
 from collections.abc import Awaitable, Callable
 
@@ -24,7 +24,7 @@ OWNERS: dict[str, Callable[[Runtime], ActorLoop]] = {
 
 @attrs.define(eq=False)
 class Two:
-    """A run, another that wants its session, and an actor that breaks."""
+    """A run, a second run that wants the session of the first, and an actor that crashes."""
 
     on_busy: OnBusy
     told: dict[str, str] = attrs.field(factory=dict[str, str])
@@ -56,7 +56,7 @@ async def test_whoever_waits_is_told_and_nobody_hangs(
     at: float,
     autojump_clock: MockClock,
 ) -> None:
-    """At the last of these times an input is being put on record."""
+    """At the last of these times, an input is being recorded."""
     two = Two(on_busy)
 
     async def broken(runtime: Runtime) -> None:
@@ -66,13 +66,13 @@ async def test_whoever_waits_is_told_and_nobody_hangs(
     with trio.fail_after(1_000), pytest.raises(ActorCrashed):
         await two.until_it_breaks(broken)
     assert set(two.told) == {"one", "two"}
-    # Whether the input had been taken is told truly also then.
+    # The outcome is also correct if the input had already been taken.
     taken = {"steered"} if on_busy == "steer" else set[str]()
     assert two.told["two"] in {"ActorCrashed", "SessionStoreError"} | taken
 
 
 async def test_crash_during_recording_does_not_hang(autojump_clock: MockClock) -> None:
-    """The run that took it never comes to its end."""
+    """The run that took the input never ends normally."""
     two = Two("steer")
 
     async def broken(runtime: Runtime) -> None:

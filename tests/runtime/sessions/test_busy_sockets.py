@@ -1,5 +1,7 @@
-"""Over real sockets: a run that is stopped closes its connection at once, and one that is steered
-asks again."""
+"""Busy sessions over real sockets.
+
+A stopped run closes its connection at once. A steered run sends another request.
+"""
 
 import pytest
 import trio
@@ -10,19 +12,19 @@ from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, hang,
 from tests.run.helpers import check_quiet
 from tests.runtime.sessions.busy_helpers import Runs, asked
 
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits this long.
 LIMIT = 10.0
 
 
 def script(request: EndpointRequest) -> Reply:
-    """`endless` is answered by a beginning and nothing more; all else plainly."""
+    """Return a response that never ends for `endless`, and a complete one otherwise."""
     if request.last_content == "endless":
         return reply(say("It is "), hang())
     return reply(f"You said {request.last_content}.")
 
 
 async def until_it_shows(endpoint: ScriptedEndpoint) -> None:
-    """Until an answer is under way."""
+    """Wait until a response is in progress."""
     with trio.fail_after(LIMIT):
         while not endpoint.live_responses:  # noqa: ASYNC110 - real time, a few turns of the loop
             await trio.sleep(0.001)
@@ -60,7 +62,8 @@ async def test_when_interrupt_returns_the_connection_is_closed() -> None:
                     await until_it_shows(endpoint)
                     assert await runtime.interrupt("s", "stop")
                     check_quiet(runtime)
-                    # The endpoint has not sent its end: only a closed connection ends the answer.
+                    # The endpoint has not ended its response: only a closed connection ends the
+                    # response.
                     await endpoint.wait_quiet()
         assert runs.ends == {"endless": "interrupted"}
 

@@ -1,4 +1,4 @@
-"""What can be done with sessions while no run holds them, over every store."""
+"""Operations on sessions that no run holds, over every store."""
 
 import json
 import re
@@ -46,7 +46,7 @@ from tests.runtime.sessions.helpers import STORES, contents, talk, talker
 
 
 class Clock:
-    """The wall clock of the runtime; `days` sets it forward."""
+    """The wall clock of the runtime; `days` moves it forward."""
 
     days: float = 0.0
 
@@ -70,7 +70,7 @@ async def runtime(
         check_quiet(runtime)
 
 
-# Looking.
+# Reading.
 
 
 async def test_sessions_are_listed_by_page_and_metadata(runtime: Runtime) -> None:
@@ -452,7 +452,7 @@ async def test_openai_messages_import_and_export(runtime: Runtime) -> None:
         await runtime.sessions.import_messages([*wire, head])
 
 
-# Beside runs.
+# During runs.
 
 
 async def test_held_session_is_read_only(runtime: Runtime) -> None:
