@@ -1,4 +1,4 @@
-"""Google-style docstrings: the description, and what is said of each parameter."""
+"""Google-style docstrings: the description of the function and of each parameter."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ FULL = """Current weather.
         not an entry
 
     Returns:
-        What came.
+        The report.
 
     Raises:
         ValueError: Never.

@@ -1,4 +1,4 @@
-"""JSON Schema from type hints, and JSON arguments into the types: two sides of one set of hints."""
+"""JSON Schema from type hints, and the conversion of JSON arguments to the hinted types."""
 
 import dataclasses
 import enum
@@ -83,7 +83,7 @@ class Query(Base, total=False):
 
 
 class Late(TypedDict, total=False):
-    """Its hint is text, which the class itself does not look into."""
+    """A class with a hint as text, which `TypedDict` itself does not resolve."""
 
     must: "Required[str]"
 
@@ -117,7 +117,7 @@ POINT: JsonObject = {
 }
 INTEGERS: JsonObject = {"type": "array", "items": {"type": "integer"}}
 
-# hint, schema, and pairs of JSON and what it becomes.
+# A hint, its schema, and pairs of JSON and the converted value.
 SUPPORTED: list[tuple[Any, JsonObject, list[tuple[JsonValue, object]]]] = [
     (str, {"type": "string"}, [("a", "a"), ("", "")]),
     (int, {"type": "integer"}, [(3, 3), (3.0, 3), (10**30, 10**30)]),
@@ -128,7 +128,7 @@ SUPPORTED: list[tuple[Any, JsonObject, list[tuple[JsonValue, object]]]] = [
     (Any, {}, [([1, {"a": None}], [1, {"a": None}])]),
     (object, {}, [("x", "x"), (None, None)]),
     (list, {"type": "array"}, [([1, "a"], [1, "a"])]),
-    (typing.List, {"type": "array"}, [([1, "a"], [1, "a"])]),  # noqa: UP006 - still written
+    (typing.List, {"type": "array"}, [([1, "a"], [1, "a"])]),  # noqa: UP006 - still in use
     (list[int], INTEGERS, [([1, 2], [1, 2]), ([], [])]),
     (dict, {"type": "object"}, [({"a": 1}, {"a": 1})]),
     (

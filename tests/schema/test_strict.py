@@ -1,4 +1,4 @@
-"""Schemas in the form that strict endpoints take: narrower than the schema, or there is none."""
+"""Schemas in the form that strict endpoints accept: narrower than the original, or none."""
 
 from typing import Final, cast
 

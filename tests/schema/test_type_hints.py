@@ -1,4 +1,4 @@
-"""Type hints, resolved: of functions, and of what stands for one."""
+"""Resolved type hints: of functions, and of other callables."""
 
 import sys
 from collections.abc import Callable
@@ -89,6 +89,6 @@ def test_a_type_statement_is_looked_through() -> None:
 
 
 def test_type_aliases_are_resolved() -> None:
-    """What a `type` statement makes, for the Pythons that have none."""
+    """The alias has the attributes of a `type` statement, which old Python versions lack."""
     alias = type("TypeAliasType", (), {"__value__": int})()
     assert unwrapped(alias) is int

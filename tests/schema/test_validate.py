@@ -1,4 +1,4 @@
-"""Arguments against a schema: what the model is told, and bounds whatever comes."""
+"""Arguments against a schema: the error for the model, and limits for any input."""
 
 import http.server
 import math
@@ -72,7 +72,7 @@ def test_a_reference_within_the_schema_is_followed() -> None:
 
 @pytest.fixture
 def schema_server() -> Iterator[tuple[str, list[str]]]:
-    """A real server that would give a schema to whoever asks, and notes who did."""
+    """A real server that serves a schema and records its requests."""
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -244,7 +244,7 @@ def test_too_deeply_nested_arguments_are_refused() -> None:
         innermost["a"] = child
         innermost = child
     assert str(refused(city_tool(), deep)).startswith("not valid JSON")
-    while deep:  # taken apart by hand: freeing it in one go would recurse
+    while deep:  # taken apart in a loop, because freeing it at once would recurse
         deep = deep.pop("a", {})  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
 
 
