@@ -1,4 +1,4 @@
-"""Faults in the records of a session are told, and sound ones have none."""
+"""Invalid records of a session are reported, and valid ones cause no report."""
 
 import pytest
 from hypothesis import given
@@ -69,4 +69,4 @@ def test_invalid_line_hides_no_later_one() -> None:
     assert second.startswith("record 2: tool.result event")
     assert third.startswith("record 3 has the number 9")
     result = ToolResult(SCOPE, "id", 1.0, "c", "t", "no call", seq=1)
-    assert faults(result) == [], "the fold passes it over"
+    assert faults(result) == [], "the fold skips the record"

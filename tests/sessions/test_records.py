@@ -1,4 +1,4 @@
-"""What is put on record before a run begins."""
+"""The records that a session gets before a run begins."""
 
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -140,7 +140,7 @@ def test_any_fragment_is_made_valid(spoken: Messages, cut: int) -> None:
 def test_complete_conversation_is_kept(spoken: Messages) -> None:
     kept = messages_to_openai(seen_after(spoken).history())
     drawn = messages_to_openai(spoken)
-    # Results may come in any order, and are kept in the model's.
+    # Results may come in any order; they are kept in the order of the model's calls.
     assert [m for m in kept if m["role"] != "tool"] == [m for m in drawn if m["role"] != "tool"]
     assert sorted(map(str, kept)) == sorted(map(str, drawn))
 

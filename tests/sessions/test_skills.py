@@ -1,4 +1,4 @@
-"""A model is told which skills are in force."""
+"""The system prompt lists the active skills."""
 
 from agent_actors.sessions.skills import append_skills_prompt
 

@@ -59,7 +59,7 @@ def numbered(*records: AnyEvent) -> list[AnyEvent]:
 
 
 def check(history: Messages) -> None:
-    """Valid message by message, each call answered once, at its place and in order."""
+    """Check that all messages are valid and that each call is answered once, in order."""
     history.validate()
     expected: list[str] = []
     for message in history:
