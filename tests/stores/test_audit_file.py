@@ -1,4 +1,4 @@
-"""A line is in the file when `write` returns, whoever is cancelled and whatever the disk does."""
+"""A line is in the file when `write` returns, despite cancellation and disk errors."""
 
 import errno
 import os
@@ -49,7 +49,7 @@ async def test_closed_file_refuses_lines(tmp_path: Path) -> None:
 
 
 class Disk:
-    """Stands in for `os.write`: it takes so many bytes of each write, waits, or fails."""
+    """A replacement for `os.write` that writes part of the data, waits, or fails."""
 
     def __init__(self) -> None:
         self.takes: list[int | None] = []
@@ -143,7 +143,7 @@ async def test_cancelled_writer_loses_no_line(tmp_path: Path, disk: Disk) -> Non
 
     async def first() -> None:
         await file.write(b"one\n")
-        second.cancel()  # its turn has come in this very tick
+        second.cancel()  # its turn came in this very tick
 
     def until_the_second_is_in_line() -> None:
         disk.go_on = bool

@@ -1,4 +1,4 @@
-"""What is JsonlStore's own: its files, torn lines, links and faults of the disk."""
+"""Features of JsonlStore alone: its files, torn lines, links and disk errors."""
 
 import json
 import logging
@@ -334,7 +334,7 @@ async def test_run_reports_deleted_log(path: Path) -> None:
         check_records(await runtime.sessions.records("s"))
 
 
-# Faults of the disk.
+# Disk errors.
 
 
 @pytest.mark.parametrize("written", [0, 1, 100, 10_000])
@@ -394,7 +394,7 @@ async def test_a_session_that_cannot_begin_leaves_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    if there:  # a crash has left its directory
+    if there:  # a crash left its directory behind
         (path / "sessions" / "s").mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(_jsonl_core, "replace_file", full)

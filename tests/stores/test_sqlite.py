@@ -1,4 +1,4 @@
-"""What is SqliteStore's own: its file, faults of the disk, long logs and listings by labels."""
+"""Features of SqliteStore alone: its file, disk errors, long logs and listings by labels."""
 
 import math
 import sqlite3
@@ -159,7 +159,7 @@ async def test_missing_write_ahead_log_is_refused(
         await SqliteStore(path).open()
 
 
-# Faults of the disk.
+# Disk errors.
 
 
 async def test_full_disk_is_atomic_and_recovers(

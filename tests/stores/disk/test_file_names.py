@@ -1,4 +1,4 @@
-"""A session's directory has a name of its own, on every file system."""
+"""A session's directory has a name that is unique on every file system."""
 
 import re
 import unicodedata
