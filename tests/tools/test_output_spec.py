@@ -1,4 +1,4 @@
-"""What an answer has to be: its schema on the wire, and the check of what came."""
+"""Specifications of an output type: the schema on the wire, and the check of a response."""
 
 import dataclasses
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Any object of the right shape is a tool."""
+"""Any object with the right attributes is a tool."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ PARAMETERS: JsonObject = {
 
 
 class Weather:
-    """A tool of another make, with state of its own."""
+    """A tool class of another library, with its own state."""
 
     name = "weather"
     description = "Current weather."

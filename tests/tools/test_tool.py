@@ -1,4 +1,4 @@
-"""Tools as values: their rules at construction, what they check, how they run."""
+"""Tools as values: the rules for their construction, their checks, and their execution."""
 
 import functools
 import math
@@ -32,7 +32,7 @@ async def echo_async(arguments: JsonObject) -> JsonObject:
 
 @attrs.frozen
 class Context:
-    """A run's context, as the runtime would give it."""
+    """The context of a run, as the runtime would provide it."""
 
     cwd: Path
     session_id: str = "s1"
@@ -58,7 +58,7 @@ def city_tool(handler: Any = echo, **options: Any) -> Tool:
     return Tool("weather", "Current weather.", CITY, handler, **options)
 
 
-# --- what it is -----------------------------------------------------------------------------------
+# --- attributes -----------------------------------------------------------------------------------
 
 
 @pytest.mark.feature("OAS-020", "WICK-022")
@@ -98,7 +98,7 @@ def test_tool_is_frozen_with_identity() -> None:
     assert made != city_tool()
 
 
-# --- what is refused at construction --------------------------------------------------------------
+# --- refused constructions ------------------------------------------------------------------------
 
 
 @pytest.mark.feature("ASDK-031")
@@ -185,7 +185,7 @@ def test_handler_must_take_one_dict(handler: Any, said: str) -> None:
         city_tool(handler)
 
 
-# --- what it checks -------------------------------------------------------------------------------
+# --- checks of arguments --------------------------------------------------------------------------
 
 
 def refused(made: Tool, arguments: JsonObject) -> ToolArgumentsError:
@@ -224,7 +224,7 @@ def test_a_validator_that_raises_refuses_the_call() -> None:
     assert said == "the tool's own validator raised KeyError: 'zone'"
 
 
-# --- how it runs ----------------------------------------------------------------------------------
+# --- execution ------------------------------------------------------------------------------------
 
 
 @pytest.mark.feature("OAS-022", "OAS-025")

@@ -1,4 +1,4 @@
-"""What a tool says of itself: meanings and defaults as the Model Context Protocol has them."""
+"""Annotations of a tool: meanings and defaults as in the Model Context Protocol."""
 
 import attrs
 import pytest
