@@ -138,7 +138,7 @@ async def test_free_session_is_acquired_under_any_policy(
     assert line.gate.statistics() == SessionGate().statistics()
 
 
-async def test_a_full_line_stops_nobody(nursery: trio.Nursery) -> None:
+async def test_full_queue_stops_no_run(nursery: trio.Nursery) -> None:
     gate = SessionGate(queue_capacity=1)
     await nursery.start(gate.owner.serve)
     line = AdmissionQueue(gate, nursery)
@@ -158,7 +158,7 @@ async def test_ending_holder_is_awaited(line: AdmissionQueue) -> None:
     assert await line.serve_all() == ["a"]
 
 
-async def test_stop_names_the_run_that_was_told(line: AdmissionQueue) -> None:
+async def test_stop_names_the_stopped_run(line: AdmissionQueue) -> None:
     assert line.gate.stop("s", CancelReason.INTERRUPT, "why") is None
     await line.join("holder", "queue")
     with assert_no_checkpoints():
@@ -199,9 +199,9 @@ def test_queue_is_fifo_except_interrupts(
             assert await line.serve_all() == ["holder", *stoppers, *others]
             assert gate.acquire_nowait("s", "next").fence == fence + len(left) + 1
             # Exactly the runs with a stopping run behind them were asked to stop.
-            told = {entry.split(":")[0] for entry in line.stopped}
+            stopped = {entry.split(":")[0] for entry in line.stopped}
             asked = any(p in ("interrupt", "rollback") for p, _ in wanted)
-            assert told == {*(["holder"] if asked else []), *stoppers[:-1]}
+            assert stopped == {*(["holder"] if asked else []), *stoppers[:-1]}
             assert gate.statistics().waiting == 0
             nursery.cancel_scope.cancel()
 

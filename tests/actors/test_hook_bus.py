@@ -106,7 +106,7 @@ async def test_subscriber_filters_by_type_and_session(bus: HookBus) -> None:
     assert len(base.ids) == 4
 
 
-async def test_a_class_stands_for_its_subclasses(bus: HookBus) -> None:
+async def test_class_filter_includes_subclasses(bus: HookBus) -> None:
     class Own(Notification):
         pass
 
@@ -135,7 +135,7 @@ async def test_duplicate_events_are_dropped(
 @pytest.mark.feature("ASDK-055")
 @pytest.mark.parametrize(("between", "noticed"), [(DEDUP_WINDOW - 1, True), (DEDUP_WINDOW, False)])
 @pytest.mark.parametrize("by", ["id", "seq"])
-async def test_the_window_of_repeats_is_256_events(
+async def test_duplicate_window_is_256_events(
     bus: HookBus, between: int, noticed: bool, by: str
 ) -> None:
     observer = Observer()
@@ -151,7 +151,7 @@ async def test_the_window_of_repeats_is_256_events(
     assert len(observer.events) == between + (1 if noticed else 2)
 
 
-async def test_duplicates_are_told_apart_per_subscription(bus: HookBus) -> None:
+async def test_duplicates_are_detected_per_subscription(bus: HookBus) -> None:
     early, late = Observer(), Observer()
     bus.subscribe(early)
     bus.publish_nowait([notice("one")])
@@ -348,7 +348,7 @@ async def test_cancelled_drain_can_be_repeated(bus: HookBus, nursery: trio.Nurse
     assert observer.ids == ["0", "1"]
 
 
-async def test_the_bus_and_each_subscription_count(bus: HookBus) -> None:
+async def test_bus_and_subscriptions_have_statistics(bus: HookBus) -> None:
     observer = Observer()
     subscription = bus.subscribe(observer, options=SubscriptionOptions(capacity=10))
     bus.publish_nowait(notices(0, 4))

@@ -150,7 +150,7 @@ async def test_overflow_close_reports_reason_and_delivers_rest(
     assert not desk.bus.has_subscribers
 
 
-async def test_leaving_delivers_what_the_log_owes(desk: Desk) -> None:
+async def test_leaving_delivers_remaining_log_records(desk: Desk) -> None:
     desk.record(3)
     with desk.subscribe(after_seq=0) as left:
         desk.record(1)
@@ -160,7 +160,7 @@ async def test_leaving_delivers_what_the_log_owes(desk: Desk) -> None:
     assert left.end_reason == "left"
 
 
-async def test_draining_delivers_what_the_log_owes(desk: Desk) -> None:
+async def test_draining_delivers_remaining_log_records(desk: Desk) -> None:
     behind = desk.subscribe(capacity=1)
     desk.record(4)
     await desk.bus.drain()
@@ -273,7 +273,7 @@ async def test_cancelled_bus_stops_during_a_read(
         ({"after_seq": -1}, "after_seq must be an int of at least 0; got -1"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, object], message: str) -> None:
     make = cast("Callable[..., object]", SubscriptionOptions)
     with pytest.raises(ConfigError, match=message):
         make(**options)

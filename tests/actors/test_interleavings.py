@@ -224,6 +224,8 @@ def test_crash_releases_every_caller(asks: list[Ask], seed: int, crash: float) -
 
     run_in_order(main, seed)
     assert sorted(ended) == list(range(len(asks)))
-    (told,) = crashes
-    assert all(failure is told for failure in failures), "all callers get the same crash error"
-    assert isinstance(told.__cause__, Failed)
+    (crash_error,) = crashes
+    assert all(failure is crash_error for failure in failures), (
+        "all callers get the same crash error"
+    )
+    assert isinstance(crash_error.__cause__, Failed)

@@ -96,7 +96,7 @@ async def test_release_keeps_the_queue_order(gate: SessionGate, nursery: trio.Nu
     assert waiting.value.run_id == "waiting"
 
 
-async def test_the_queue_is_bounded_and_says_so(nursery: trio.Nursery) -> None:
+async def test_full_queue_is_refused_with_reason(nursery: trio.Nursery) -> None:
     gate = SessionGate(queue_capacity=2)
     await nursery.start(gate.owner.serve)
     gate.acquire_nowait("s", "holder")
@@ -247,7 +247,7 @@ async def test_waiters_leave_when_gate_closes(
     assert gate.statistics().waiting == 0
 
 
-async def test_a_closed_gate_lets_nobody_wait(gate: SessionGate) -> None:
+async def test_closed_gate_refuses_waiters(gate: SessionGate) -> None:
     gate.owner.close()
     await gate.owner.ended.wait()
     gate.acquire_nowait("s", "holder")

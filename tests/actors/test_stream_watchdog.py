@@ -95,9 +95,7 @@ async def test_pause_restarts_the_idle_deadline(
     assert await streams.expiry(watch) == ("idle", 55)
 
 
-async def test_the_total_deadline_does_not_stand_still(
-    streams: Streams, autojump_clock: MockClock
-) -> None:
+async def test_total_deadline_is_never_paused(streams: Streams, autojump_clock: MockClock) -> None:
     watch = streams.sweeper.watch(DEADLINES)
     watch.pause()
     assert await streams.expiry(watch) == ("total", 100)

@@ -230,7 +230,7 @@ def test_records_missing_from_log_are_counted() -> None:
     assert drain(waiting, []) == ["s4"]
 
 
-def test_reading_may_go_on_where_it_ended() -> None:
+def test_reading_continues_where_it_ended() -> None:
     waiting = backlog(session_id="s", after_seq=0)
     waiting.offer(record(5))
     gap = waiting.take()
@@ -327,7 +327,7 @@ def test_number_of_remembered_ids_is_configurable(window: int, noticed: bool) ->
 
 
 @pytest.mark.parametrize("fill", [backlog, lambda: backlog(session_id="s", after_seq=0)])
-def test_a_backlog_that_is_cleared_has_nothing(fill: Callable[[], SubscriberQueue]) -> None:
+def test_cleared_queue_is_empty(fill: Callable[[], SubscriberQueue]) -> None:
     waiting = fill()
     waiting.offer(record(1))
     waiting.clear()

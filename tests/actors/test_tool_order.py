@@ -31,7 +31,7 @@ async def serving(nursery: trio.Nursery, *, tools: int = 16) -> ToolExecutor:
     return made
 
 
-def telling(log: list[str], name: str, *, exclusive: bool = False) -> Tool:
+def logging_tool(log: list[str], name: str, *, exclusive: bool = False) -> Tool:
     async def handler(arguments: dict[str, object]) -> None:
         log.append(f"{name}{arguments['item']}")
         await trio.lowlevel.checkpoint()
@@ -76,7 +76,7 @@ def test_exclusive_tool_keeps_its_place(
     seed: int,
 ) -> None:
     log: list[str] = []
-    shared, alone = telling(log, "shared"), telling(log, "alone", exclusive=True)
+    shared, alone = logging_tool(log, "shared"), logging_tool(log, "alone", exclusive=True)
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:

@@ -65,7 +65,7 @@ class Blocked:
             self.returned.set()
 
 
-async def until_free(executor: ToolExecutor) -> None:
+async def wait_until_free(executor: ToolExecutor) -> None:
     with trio.fail_after(LONG):
         while not nothing_is_held(executor):  # noqa: ASYNC110 - the end of a thread wakes no task
             await trio.sleep(0.001)
@@ -183,7 +183,7 @@ async def test_thread_progress_is_ordered_before_result(
 
     run = run_of(count, progress=progress)
     await run_one(executor, run, call_of(count))
-    assert [told for _, _, told in progress.told] == [0, 1, 2, "from a thread of its own"]
+    assert [report for _, _, report in progress.told] == [0, 1, 2, "from a thread of its own"]
 
 
 async def test_nested_thread_sees_no_cancel(
@@ -249,7 +249,7 @@ async def test_abandoned_call_ends_while_thread_is_counted(
     found = executor.statistics()
     assert (found.tools.used, found.abandoned) == (0, 1)
     blocked.go_on.set()
-    await until_free(executor)
+    await wait_until_free(executor)
     with pytest.raises(RequestCancelled):  # its result is dropped
         request.result()
 
@@ -262,7 +262,7 @@ async def test_uncancelled_abandonable_call_returns_its_result(
     blocked.go_on.set()
     found = await run_one(executor, run_of(blocked.tool), call_of(blocked.tool))
     assert found.content == "left"
-    await until_free(executor)
+    await wait_until_free(executor)
 
 
 async def test_late_abandonable_call_is_an_error(
@@ -275,7 +275,7 @@ async def test_late_abandonable_call_is_an_error(
     assert found.is_error
     assert "did not finish within 0.001 s" in str(found.content)
     blocked.go_on.set()
-    await until_free(executor)
+    await wait_until_free(executor)
 
 
 async def test_too_many_abandoned_threads_is_an_error(
@@ -293,10 +293,10 @@ async def test_too_many_abandoned_threads_is_an_error(
     assert found.content == "not run: 2 abandoned tools are still running"
     for item in blocked:
         item.go_on.set()
-    await until_free(executor)
+    await wait_until_free(executor)
     found = await run_one(executor, run_of(blocked[2].tool), call_of(blocked[2].tool))
     assert found.content == "left"
-    await until_free(executor)
+    await wait_until_free(executor)
 
 
 def test_abandoned_thread_may_outlive_trio() -> None:

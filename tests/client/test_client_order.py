@@ -407,9 +407,9 @@ async def check(step: int, outcome: StepOutcome[_Around]) -> None:
     used = [r.tool_use_id for r in records if isinstance(r, ToolUse)]
     results = [r for r in records if isinstance(r, ToolResult)]
     assert all(r.content for r in results), "every recorded result has content"
-    told = [r.tool_use_id for r in results]
-    assert len(told) == len(set(told))
-    assert set(told) <= set(used)
+    answered = [r.tool_use_id for r in results]
+    assert len(answered) == len(set(answered))
+    assert set(answered) <= set(used)
     if not outcome.cancelled:
         assert outcome.value == ["text It is 3."]
         return

@@ -71,7 +71,7 @@ async def test_broken_stream_is_reported_and_retryable(protocol: str) -> None:
 
 
 @each_protocol
-async def test_a_query(protocol: str) -> None:
+async def test_query_over_sockets(protocol: str) -> None:
     async with (
         ScriptedEndpoint([reply(say("Hello."))]) as endpoint,
         query("Hi.", options(endpoint, protocol)) as messages,

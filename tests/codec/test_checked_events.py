@@ -90,7 +90,7 @@ def test_checked_event_reads_back_or_is_refused(event: Event) -> None:
 
 
 @given(events)
-def test_valid_event_is_taken_as_it_is(event: Event) -> None:
+def test_valid_event_is_unchanged(event: Event) -> None:
     assert checked_event(event) == event
 
 

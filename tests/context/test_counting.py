@@ -79,7 +79,7 @@ def test_unknown_model_uses_default_encoding(tiktoken: Fake) -> None:
 
 
 @pytest.mark.feature("OAS-093")
-def test_extra_tokens_brings_tiktoken(tiktoken: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_extra_installs_tiktoken(tiktoken: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = metadata("agent-actors").get_all("Requires-Dist") or []
     (line,) = [line for line in needed if line.startswith("tiktoken")]
     assert line.endswith("""; extra == 'tokens'""")
@@ -136,7 +136,7 @@ def test_tiktoken_without_data_is_not_called(
 
 
 @pytest.mark.parametrize("variable", ["DATA_GYM_CACHE_DIR", None])
-def test_the_cache_is_where_tiktoken_has_it(
+def test_cache_folder_is_that_of_tiktoken(
     tiktoken: Fake, variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR")
@@ -151,7 +151,7 @@ def test_the_cache_is_where_tiktoken_has_it(
     assert estimate_tokens(SAID) == 17
 
 
-def test_a_counter_of_ones_own_counts_instead(tiktoken: Fake) -> None:
+def test_own_counter_is_used(tiktoken: Fake) -> None:
     assert estimate_tokens(SAID, counter=len) == 9 + 12 + 3 + 3 * 4
     assert estimate_tokens(SAID, counter=naive_tokens) == 4 + 5 + 2 + 3 * 4
     assert tiktoken.asked == []
@@ -172,11 +172,11 @@ def test_data_matches_what_tiktoken_downloads(monkeypatch: pytest.MonkeyPatch) -
     pytest.importorskip("tiktoken")
     public = importlib.import_module("tiktoken_ext.openai_public")
 
-    def told(url: str, expected_hash: str) -> None:
+    def record_download(url: str, expected_hash: str) -> None:
         found.append((hashlib.sha1(url.encode()).hexdigest(), expected_hash))
         raise LookupError
 
-    monkeypatch.setattr(public, "load_tiktoken_bpe", told)
+    monkeypatch.setattr(public, "load_tiktoken_bpe", record_download)
     for name, data in encodings.DATA.items():
         found: list[tuple[str, str]] = []
         with pytest.raises(LookupError):

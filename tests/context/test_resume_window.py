@@ -133,7 +133,7 @@ def test_window_is_valid_and_maximal(shape: str, events: float, size: float) -> 
 
 
 @pytest.mark.parametrize("shape", ["uau11111u", "u2a3u", "1u1au"])
-def test_whatever_the_limit_the_most_is_sent(shape: str) -> None:
+def test_window_is_maximal_for_any_limit(shape: str) -> None:
     messages = talk(shape)
     for size in range(1, sum(map(size_of, messages)) + 2):
         assert sent(messages, size=size) == the_most(messages, math.inf, size)

@@ -39,7 +39,7 @@ TOOLS: list[dict[str, object]] = [
 ]
 
 
-def is_whole(dicts: Sequence[MessageDict]) -> bool:
+def is_complete(dicts: Sequence[MessageDict]) -> bool:
     """Return whether each call has a result and each result has a call."""
     called = [one["id"] for message in dicts for one in message.get("tool_calls", [])]
     answered = [message.get("tool_call_id") for message in dicts if message["role"] == "tool"]
@@ -47,7 +47,7 @@ def is_whole(dicts: Sequence[MessageDict]) -> bool:
 
 
 @pytest.mark.feature("OAS-084", "OAS-085")
-def test_ten_messages_stay_and_the_systems() -> None:
+def test_ten_messages_and_system_message_stay() -> None:
     assert truncate_messages(CHAT) == [CHAT[0], *CHAT[-10:]]
     assert truncate_messages(CHAT, 3) == [CHAT[0], *CHAT[-3:]]
     assert truncate_messages(CHAT, 3, False) == CHAT[-3:]
@@ -87,11 +87,11 @@ def test_valid_input_gives_valid_output(
     # One message for each result, so that both forms have the same positions.
     dicts = messages_to_openai(messages)
     kept = truncate_messages(dicts, keep, preserve_system)
-    assert is_whole(kept) or not is_whole(dicts)
+    assert is_complete(kept) or not is_complete(dicts)
     assert kept[len(kept) - min(keep, len(kept)) :] == dicts[len(dicts) - min(keep, len(kept)) :]
     ours = truncate_messages(messages, keep, preserve_system)
     assert type(ours) is Messages
-    assert is_whole(messages_to_openai(ours)) or not is_whole(dicts)
+    assert is_complete(messages_to_openai(ours)) or not is_complete(dicts)
     assert truncate_messages(list(messages), keep, preserve_system) == list(ours)
 
 
@@ -99,7 +99,7 @@ def test_valid_input_gives_valid_output(
     ("keep", "words"),
     [(-1, "keep must not be negative; got -1"), (1.5, "whole number"), (True, "whole number")],
 )
-def test_a_count_that_is_none_is_refused(keep: object, words: str) -> None:
+def test_invalid_count_is_refused(keep: object, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         truncate(CHAT, keep=keep)
 
@@ -170,7 +170,9 @@ def test_trimmed_messages_never_exceed_budget(
         trimmer = Trimmer(budget, counter, preserve_system=preserve_system)
         kept = trimmer.trim(messages)
         assert type(kept) is Messages
-        assert is_whole(messages_to_openai(kept)) or not is_whole(messages_to_openai(messages))
+        assert is_complete(messages_to_openai(kept)) or not is_complete(
+            messages_to_openai(messages)
+        )
         if counter is not None:
             assert estimate_tokens(kept, counter=counter) <= max(budget, 0)
         assert trimmer.trim(kept) == kept
@@ -187,6 +189,6 @@ def test_non_integer_budget_is_refused(max_tokens: object) -> None:
         make_trimmer(max_tokens)
 
 
-def test_messages_of_ours_may_stand_among_dicts() -> None:
+def test_messages_and_dicts_may_be_mixed() -> None:
     mixed: list[Message | dict[str, object]] = [Messages().user("Hi")[0], CHAT[2]]
     assert truncate_messages(mixed, 1) == [CHAT[2]]

@@ -50,7 +50,7 @@ def test_returned_lists_can_be_changed() -> None:
     assert memo.map("k", chain, make) == ["A"]
 
 
-def test_what_is_forgotten_is_made_again() -> None:
+def test_forgotten_entry_is_encoded_again() -> None:
     memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a")
     memo.map("k", chain, make)

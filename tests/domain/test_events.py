@@ -95,6 +95,6 @@ def test_message_text_joins_its_text_blocks() -> None:
         ({}, ("", None, 0.0)),
     ],
 )
-def test_an_unknown_event_tells_what_it_can(raw: Any, read: tuple[str, int | None, float]) -> None:
+def test_unknown_event_exposes_known_fields(raw: Any, read: tuple[str, int | None, float]) -> None:
     event = UnknownEvent(raw)
     assert (event.type, event.seq, event.ts) == read

@@ -215,7 +215,7 @@ def test_estimate_never_exceeds_a_quarter(text: str, raw: str) -> None:
 
 
 @pytest.mark.feature("WICK-020")
-def test_a_conversation_has_a_look_for_people() -> None:
+def test_conversation_has_a_readable_form() -> None:
     assert TALK.pretty() == (
         "[System] Be brief.\n"
         "[Human] Weather?\n"

@@ -51,7 +51,7 @@ def test_result_accepts_any_tool_output() -> None:
     assert HookDecision(reason="\ud800", modified_prompt="\ud800").reason == "�"
 
 
-def test_what_its_maker_changes_later_changes_nothing() -> None:
+def test_later_changes_by_creator_have_no_effect() -> None:
     arguments: dict[str, Any] = {"a": [1]}
     messages = [{"role": "user", "content": "a"}]
     decision = HookDecision(modified_input=arguments, modified_messages=messages)

@@ -92,7 +92,7 @@ def test_phase_aliases_name_the_same_phase() -> None:
 
 
 @pytest.mark.feature("WICK-034")
-def test_hooks_of_one_name_are_refused() -> None:
+def test_duplicate_hook_names_are_refused() -> None:
     with pytest.raises(ConfigError, match="two hooks are named 'Guard'; set `name`"):
         compile_hooks([Guard(), Guard()])
     other = Guard()
@@ -101,7 +101,7 @@ def test_hooks_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.feature("ASDK-006")
-def test_what_has_no_name_is_called_unnamed() -> None:
+def test_nameless_hook_is_called_unnamed() -> None:
     assert names({"stop": nameless}, Phase.ON_STOP) == [UNNAMED]
 
 
@@ -138,7 +138,7 @@ def test_mistake_raises_at_registration(hooks: object, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_a_matcher_may_stand_for_one_function() -> None:
+def test_matcher_accepts_a_single_function() -> None:
     assert names({"pre_tool_use": HookMatcher("a", look)}, Phase.BEFORE_TOOL) == ["look"]
 
 
@@ -213,7 +213,7 @@ def test_plain_matcher_is_a_set(parts: list[str], tool: str) -> None:
     assert matched("|".join(parts), tool) == (tool in parts)
 
 
-def test_every_phase_is_told_of() -> None:
+def test_every_phase_is_described() -> None:
     assert list(PHASES) == list(Phase)
     assert all(info.when and info.may for info in PHASES.values())
     assert [p for p, info in PHASES.items() if info.wraps] == [

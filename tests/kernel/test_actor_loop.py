@@ -73,7 +73,7 @@ async def test_nowait_request_needs_no_checkpoint(owner: ActorLoop) -> None:
         owner.adopt(Request[str]())
 
 
-async def test_an_ask_gives_back_the_typed_value(owner: ActorLoop) -> None:
+async def test_ask_returns_the_typed_value(owner: ActorLoop) -> None:
     assert await owner.ask(value) == "value"
 
 
@@ -161,8 +161,8 @@ async def test_background_task_uses_actor_context(owner: ActorLoop) -> None:
 @pytest.mark.parametrize("where", ["loop", "background"])
 async def test_crash_resolves_all_requests_with_cause(nursery: trio.Nursery, where: str) -> None:
     owner, mailbox = breaking(letters=1, capacity=2)
-    told: list[Exception] = []
-    owner.on_crash = told.append
+    reported: list[Exception] = []
+    owner.on_crash = reported.append
     pending = Attempt(nursery, lambda: owner.ask(forever))
     await wait_all_tasks_blocked()
     queued = [Attempt(nursery, lambda: owner.ask(value)) for _ in range(2)]
@@ -181,7 +181,7 @@ async def test_crash_resolves_all_requests_with_cause(nursery: trio.Nursery, whe
         assert isinstance(asker.error, ActorCrashed)
         assert asker.error.actor == "tester"
         assert isinstance(asker.error.__cause__, Bug)
-    assert told == [served.error], "the crash is reported once"
+    assert reported == [served.error], "the crash is reported once"
     assert owner.statistics().live == 0
 
 
@@ -364,7 +364,7 @@ async def bug_free() -> None:
     await trio.sleep_forever()
 
 
-async def test_closing_tells_those_who_wait_for_room(nursery: trio.Nursery) -> None:
+async def test_closing_notifies_callers_waiting_for_room(nursery: trio.Nursery) -> None:
     owner = ActorLoop("tester", capacity=1)
     first = Attempt(nursery, lambda: owner.ask(value))
     await wait_all_tasks_blocked()

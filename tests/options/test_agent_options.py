@@ -94,7 +94,7 @@ def test_invalid_tool_names_are_refused() -> None:
         ({"tool_choice": "unknown"}, "tool_choice 'unknown' is not a tool"),
     ],
 )
-def test_what_cannot_work_is_refused_by_name(more: Mapping[str, float], words: str) -> None:
+def test_invalid_field_is_refused_by_name(more: Mapping[str, float], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         build(model="m", base_url=URL, **more)
 

@@ -114,7 +114,7 @@ def test_the_same_options_come_from_each_form(
     assert AgentOptions.from_file(write(name, text)).temperature is None
 
 
-def test_a_file_without_anything_holds_no_field(write: Callable[[str, str], Path]) -> None:
+def test_empty_file_sets_no_field(write: Callable[[str, str], Path]) -> None:
     for name in ("a.yaml", "a.toml"):
         assert AgentOptions.from_file(write(name, ""), model="m", base_url=URL).model == "m"
 
@@ -145,7 +145,7 @@ def test_secrets_come_from_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("api_key: ${NO_SUCH}", "api_key refers to the environment variable 'NO_SUCH'"),
         ("headers: {x: '${NO_SUCH}'}", "headers.x refers to the environment variable"),
@@ -187,17 +187,17 @@ def test_secrets_come_from_the_environment(
     ],
 )
 def test_file_mistake_names_the_file(
-    text: str, told: str, write: Callable[[str, str], Path]
+    text: str, expected: str, write: Callable[[str, str], Path]
 ) -> None:
     path = write("a.yaml", text)
     with pytest.raises(ConfigError) as caught:
         from_file(path, **({} if "model:" in text else {"model": "m"}), base_url=URL)
     assert str(caught.value).startswith(f"{path}: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("a.toml", "model = ", "not TOML: "),
         ("a.toml", "model = 'a'\nmodel = 'b'", "not TOML: "),
@@ -210,25 +210,25 @@ def test_file_mistake_names_the_file(
         ("a.yaml", "#" * (2**18 + 1), "expected at most 262144 bytes of options"),
     ],
 )
-def test_what_is_of_another_form_is_told(
-    name: str, text: str, told: str, write: Callable[[str, str], Path]
+def test_wrong_file_content_is_reported(
+    name: str, text: str, expected: str, write: Callable[[str, str], Path]
 ) -> None:
     path = write(name, text)
     with pytest.raises(ConfigError) as caught:
         AgentOptions.from_file(path)
-    assert str(caught.value).startswith(f"{path}: {told}")
+    assert str(caught.value).startswith(f"{path}: {expected}")
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "a.yaml"
     broken.write_bytes(b"\xff\xfe\xff")
-    for path, told in (
+    for path, expected in (
         (tmp_path / "none.yaml", "the file cannot be read: No such file"),
         (tmp_path, "the file cannot be read: Is a directory"),
         (broken, "expected text in UTF-8"),
         ("a\0.yaml", "the file cannot be read: embedded null"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=expected):
             AgentOptions.from_file(path)
 
 
@@ -313,7 +313,7 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("TEMPERATURE", "hot", "temperature must be a number, or None; got 'hot'"),
         ("MAX_ITERATIONS", "2.5", "max_iterations must be a whole number; got '2.5'"),
@@ -327,15 +327,15 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
         ("TEMPRATURE", "1", "is not an option; did you mean AGENT_ACTORS_TEMPERATURE?"),
     ],
 )
-def test_variable_mistake_names_the_variable(name: str, text: str, told: str) -> None:
+def test_variable_mistake_names_the_variable(name: str, text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         fields_of_environ({f"AGENT_ACTORS_{name}": text, "PATH": "x"}, AgentOptions)
     assert str(caught.value).startswith(f"AGENT_ACTORS_{name}")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=8)))
-def test_other_variables_are_no_matter(environ: dict[str, str]) -> None:
+def test_other_variables_are_ignored(environ: dict[str, str]) -> None:
     theirs = {f"AGENT_ACTORS_SERVER_{name}": text for name, text in environ.items()}
     assert fields_of_environ(theirs, AgentOptions) == {}

@@ -235,17 +235,17 @@ async def test_idle_deadline_defaults_to_60_seconds(
 
 
 @pytest.mark.parametrize(
-    ("provider", "told"),
+    ("provider", "expected"),
     [
         ("olama", "AgentOptions: there is no provider profile 'olama'; did you mean 'ollama'?"),
         ("", "there is no provider profile ''; Known: anthropic"),
         ("openai", "there is no API key for the provider 'openai': set OPENAI_API_KEY"),
     ],
 )
-def test_unusable_provider_is_refused_early(provider: str, told: str) -> None:
+def test_unusable_provider_is_refused_early(provider: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         AgentOptions(model="m", provider=provider)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_missing_endpoint_names_its_variables() -> None:

@@ -92,7 +92,7 @@ def test_unkeepable_decision_is_refused(fields: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("ttl", [0, -1, math.nan])
-def test_a_memory_of_no_time_is_refused(ttl: float) -> None:
+def test_invalid_remember_values_are_refused(ttl: float) -> None:
     with pytest.raises(ConfigError, match="ttl must be above 0 seconds"):
         Remember("once", ttl=ttl)
     with pytest.raises(ConfigError, match="expected 'once', 'session' or 'always'; got 'ever'"):

@@ -38,7 +38,7 @@ def empty() -> None:
     """Do nothing."""
 
 
-def test_effects_are_what_the_flags_say() -> None:
+def test_effects_follow_the_flags() -> None:
     effects = [effect_of(one) for one in (READ, FETCH, NOTE, EDIT, SEND, BASH)]
     assert effects == list(Effect)
     assert [effect.only_reads for effect in Effect] == [True, True, False, False, False, False]

@@ -128,7 +128,7 @@ def test_answer_never_overrides_deny(
 
 
 @given(STACKS, CALLS, situations())
-def test_asked_may_be_approved_denied_not(
+def test_approval_covers_asked_not_denied(
     policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: DecisionContext
 ) -> None:
     tool, one = drawn

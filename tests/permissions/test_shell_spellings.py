@@ -220,7 +220,7 @@ def test_readable_line_is_not_restricted(line: str) -> None:
     assert not restricts(line)
 
 
-def test_unreadable_argument_matches_what_may_follow() -> None:
+def test_unreadable_argument_matches_any_argument() -> None:
     assert restricts("git $SUB", "git push *")
     assert restricts("git pu$X origin", "git push *")
     assert restricts("git push $X", "git push * --force")

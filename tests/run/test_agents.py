@@ -255,7 +255,7 @@ async def test_queued_runs_keep_order(autojump_clock: MockClock) -> None:
     assert trio.current_time() == pytest.approx(5)
 
 
-async def test_a_policy_that_is_none_is_refused() -> None:
+async def test_unknown_policy_is_refused() -> None:
     async with open_runtime() as runtime:
         with pytest.raises(ConfigError, match="one of reject, queue, interrupt, rollback, steer"):
             await runtime.run("Go.", agent(ScriptedModel([])), on_busy=cast("OnBusy", "maybe"))

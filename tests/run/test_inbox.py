@@ -97,7 +97,7 @@ def test_broken_calls_are_answered_at_boundary() -> None:
     assert run.answer(ToolUseError("no", None, "x")) == ["one"]
 
 
-def test_only_what_is_on_record_was_taken() -> None:
+def test_only_recorded_inputs_were_taken() -> None:
     run = made()
     run.leave("one")
     run.answer(SAID)
@@ -120,7 +120,7 @@ def test_ended_run_releases_its_inbox(done: bool) -> None:
     assert run.fates == {}
 
 
-def test_what_was_taken_back_is_not_said() -> None:
+def test_withdrawn_input_is_not_sent() -> None:
     run = made()
     notes = [run.leave(text) for text in ("one", "two")]
     assert run.inbox.withdraw(notes[0])
@@ -153,7 +153,7 @@ def test_closed_inbox_forgets_waiting_input() -> None:
     assert run.fates == {}
 
 
-def test_the_same_said_by_two_is_two() -> None:
+def test_equal_inputs_count_separately() -> None:
     run = made()
     first = Note(UserInput("same"), run._settle("first"))
     second = Note(UserInput("same"), run._settle("second"))
@@ -179,19 +179,19 @@ def test_unrecorded_input_fails_with_run() -> None:
 
 
 async def test_run_without_input_waits() -> None:
-    told: list[SteeringOutcome] = []
-    steering = Steering(told.append)
+    outcomes: list[SteeringOutcome] = []
+    steering = Steering(outcomes.append)
     await steering.speak(UserInput("x"), None)
     await steering.withdraw()
-    assert told == []
+    assert outcomes == []
 
 
-async def test_a_fate_is_settled_once() -> None:
-    told: list[SteeringOutcome] = []
-    run, steering = made(), Steering(told.append)
+async def test_outcome_is_settled_once() -> None:
+    outcomes: list[SteeringOutcome] = []
+    run, steering = made(), Steering(outcomes.append)
     await steering.speak(UserInput("x"), run.inbox)
     assert run.answer(SAID) == ["x"]
     run.inbox.confirm()
     steering._settle((None, "other"))
     await steering.withdraw()
-    assert told == [TAKEN]
+    assert outcomes == [TAKEN]

@@ -207,9 +207,9 @@ async def test_own_session_is_busy_for_tool(on_busy: OnBusy, autojump_clock: Moc
         options = scripted([call("ask_myself")], "I could not.", tools=[ask_myself])
         result = await runtime.run("go", options, session_id="s")
         assert result.text == "I could not."
-        (told,) = result.tool_calls
-        assert told.is_error
-        assert "SessionBusy: session 's'" in str(told.content)
+        (refused_call,) = result.tool_calls
+        assert refused_call.is_error
+        assert "SessionBusy: session 's'" in str(refused_call.content)
         (error,) = errors
         assert isinstance(error, SessionBusy)
         assert (error.session_id, error.run_id) == ("s", result.run_id)
@@ -301,7 +301,7 @@ async def test_interrupt_ends_mutual_wait(autojump_clock: MockClock) -> None:
     assert results == {"a": "interrupted", "b": "completed"}
 
 
-async def test_ended_call_waits_for_no_run(autojump_clock: MockClock) -> None:
+async def test_ended_call_does_not_delay_parent(autojump_clock: MockClock) -> None:
     """A run that outlives the call that started it does not delay the parent run."""
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
 

@@ -82,7 +82,7 @@ async def test_input_during_tools_waits_for_last(
     assert roles == ["user", "assistant", "tool", "tool", "user"]
 
 
-async def test_several_are_taken_together_in_order(autojump_clock: MockClock) -> None:
+async def test_several_inputs_are_taken_in_order(autojump_clock: MockClock) -> None:
     async with held() as runs:
         await runs.start("one", wait=0.5)
         for prompt in ("two", "two", "three"):
@@ -136,7 +136,7 @@ async def test_idle_session_starts_ordinary_run(autojump_clock: MockClock) -> No
             await runtime.steer("s", "hi")
 
 
-async def test_as_a_policy_it_is_the_same(autojump_clock: MockClock) -> None:
+async def test_steer_policy_behaves_like_steering(autojump_clock: MockClock) -> None:
     async with open_runtime(on_busy="steer") as runtime, trio.open_nursery() as nursery:
         runs = Runs(runtime, nursery)
         await runs.start("one", "steer", wait=0.5)

@@ -62,14 +62,14 @@ async def test_suspended_run_resumes_with_answers() -> None:
 
 
 async def test_denial_is_reported_and_decision_may_rewrite() -> None:
-    for answer, told in (
+    for answer, contents in (
         ("no", "the call was not permitted: a person said no"),
         (PermissionDecision("allow", input={"text": "b"}), "said b"),
     ):
         options = suspending()
         async with open_runtime() as runtime:
             (question,) = (await suspended(runtime, options)).questions
-            assert results(await runtime.resume("s", {question.id: answer}, options)) == [told]
+            assert results(await runtime.resume("s", {question.id: answer}, options)) == [contents]
 
 
 async def test_other_runtime_resumes_from_log() -> None:
@@ -106,11 +106,11 @@ async def test_unasked_calls_finish_before_suspension() -> None:
         (question,) = first.questions
         result = await runtime.resume("s", {question.id: "y"}, options)
         assert sorted(ran) == ["a", "b", "c"]
-        told = [message.content for message in result.messages if message.role == "tool"]
-        assert told == ["said a", "said b", "said c"]
+        contents = [message.content for message in result.messages if message.role == "tool"]
+        assert contents == ["said a", "said b", "said c"]
 
 
-async def test_what_is_not_answered_is_asked_again() -> None:
+async def test_unanswered_questions_are_asked_again() -> None:
     turn = interleave(*(call("echo", {"text": text}) for text in "ab"))
     options = suspending([turn], "Done.")
     async with open_runtime() as runtime:
@@ -127,7 +127,7 @@ async def test_what_is_not_answered_is_asked_again() -> None:
         assert ran == ["a", "b"]
 
 
-async def test_a_prompt_may_deny_what_was_asked() -> None:
+async def test_a_prompt_may_deny_open_questions() -> None:
     options = suspending(*USE[:1], "Never mind, then.")
     async with open_runtime() as runtime:
         await suspended(runtime, options)
@@ -135,8 +135,8 @@ async def test_a_prompt_may_deny_what_was_asked() -> None:
         result = await runtime.run("Forget it.", denying, session_id="s")
         assert (result.text, ran) == ("Never mind, then.", [])
         check_history(result.messages)
-        told = [message.content for message in result.messages if message.role == "tool"]
-        assert told == [
+        contents = [message.content for message in result.messages if message.role == "tool"]
+        assert contents == [
             "the call was not permitted: no answer came, and the user sent another message"
         ]
         assert asked(options)[-1].messages.last_content() == "Forget it."

@@ -212,7 +212,7 @@ def test_allowlisted_tool_is_approved_until_expiry() -> None:
 @pytest.mark.parametrize(
     ("scope", "left"), [("session", [("t", "b"), ("t", "c")]), ("always", list[object]())]
 )
-def test_what_waits_already_is_approved_along(
+def test_entry_also_approves_waiting_questions(
     scope: Literal["session", "always"], left: list[object]
 ) -> None:
     async def body(scene: Scene) -> None:
@@ -248,7 +248,7 @@ async def _run_in(scene: Scene, session_id: str, options: AgentOptions) -> str:
     return results(result)[0]
 
 
-def test_what_is_revoked_is_asked_again() -> None:
+def test_revoked_entry_asks_again() -> None:
     async def body(scene: Scene) -> None:
         for session_id, scope in (("s", "session"), ("t", "always")):
             await scene.start(session_id)
@@ -383,17 +383,17 @@ async def test_queue_works_only_while_entered() -> None:
 
 
 async def test_waiters_learn_that_queue_closed() -> None:
-    told: list[str] = []
+    ends: list[str] = []
 
     async def iterate(queue: ApprovalQueue) -> None:
         async for _ in queue:
             pytest.fail("nothing was asked")
-        told.append("end")
+        ends.append("end")
 
     async def take(queue: ApprovalQueue) -> None:
         with pytest.raises(RuntimeClosed):
             await queue.get()
-        told.append("closed")
+        ends.append("closed")
 
     async with trio.open_nursery() as nursery, open_runtime() as runtime:
         queue = ApprovalQueue(runtime)
@@ -402,10 +402,10 @@ async def test_waiters_learn_that_queue_closed() -> None:
             nursery.start_soon(take, queue)
             await wait_all_tasks_blocked()
         await wait_all_tasks_blocked()
-        assert sorted(told) == ["closed", "end"]
+        assert sorted(ends) == ["closed", "end"]
         kept = ApprovalQueue(runtime)
         kept.__enter__()
         nursery.start_soon(iterate, kept)
         await wait_all_tasks_blocked()
-    assert sorted(told) == ["closed", "end", "end"]
+    assert sorted(ends) == ["closed", "end", "end"]
     kept.__exit__(None, None, None)

@@ -32,13 +32,13 @@ class Caller:
     """A run in its own task, and its outcome."""
 
     runtime: Runtime
-    told: list[str] = attrs.field(factory=list[str])
+    outcomes: list[str] = attrs.field(factory=list[str])
 
     async def run(self, options: AgentOptions) -> None:
         try:
-            self.told.append((await self.runtime.run("go", options, session_id="s")).text)
+            self.outcomes.append((await self.runtime.run("go", options, session_id="s")).text)
         except AgentError as error:
-            self.told.append(type(error).__name__)
+            self.outcomes.append(type(error).__name__)
 
 
 @pytest.mark.feature("ASDK-034")
@@ -67,7 +67,7 @@ async def test_closing_waits_for_runs_in_flight(autojump_clock: MockClock) -> No
         nursery.start_soon(caller.run, scripted([pause(20), say("Done.")]))
         await trio.sleep(1)
     assert trio.current_time() == pytest.approx(20)
-    assert caller.told == ["Done."]
+    assert caller.outcomes == ["Done."]
 
 
 async def test_close_cancels_remaining_runs_after_drain(
@@ -92,7 +92,7 @@ async def test_close_cancels_remaining_runs_after_drain(
         nursery.start_soon(caller.run, scripted([call("linger")], tools=[linger]))
         await trio.sleep(1)
     assert ended == [pytest.approx(1 + 3 + 5)]
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
     check_quiet(caller.runtime)
     check_records(await store.load("s"))
 
@@ -138,7 +138,7 @@ async def test_draining_refuses_roots_admits_children(
         await trio.sleep(1)
         with pytest.raises(RuntimeClosed):
             await runtime.run("hi", scripted("Hello."))
-    assert caller.told == ["Parent."]
+    assert caller.outcomes == ["Parent."]
     assert runtime.statistics().runs_started == 2
 
 
@@ -161,9 +161,11 @@ async def test_tool_cannot_close_own_runtime(
 
         options = scripted([call("close")], [call("delegate")], "No.", tools=[close, delegate])
         result = await runtime.run("go", options)
-        told, delegated = result.tool_calls
-        assert "raised RuntimeError: a tool or a hook cannot close the runtime" in str(told.content)
-        assert told.is_error
+        outcomes, delegated = result.tool_calls
+        assert "raised RuntimeError: a tool or a hook cannot close the runtime" in str(
+            outcomes.content
+        )
+        assert outcomes.is_error
         assert delegated.content == "I could not."
         # A tool of one runtime may close another runtime that an outer task opened.
         async with open_runtime() as other:
@@ -191,7 +193,7 @@ async def test_cancelled_drain_cancels_runs(
         assert scope.cancelled_caught
         assert trio.current_time() == pytest.approx(5)
         check_quiet(caller.runtime)
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
 
 
 async def test_shortest_drain_wins(
@@ -206,7 +208,7 @@ async def test_shortest_drain_wins(
                 closers.start_soon(partial(runtime.aclose, drain=drain))
                 await trio.sleep(1)
         assert trio.current_time() == pytest.approx(2 + 10)
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
 
 
 async def test_failed_body_waits_for_nothing(
@@ -226,7 +228,7 @@ async def test_failed_body_waits_for_nothing(
         assert caught.value is error
         assert not hasattr(error, "__notes__")
         assert trio.current_time() == pytest.approx(1)
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
 
 
 async def test_runtime_is_entered_once_before_use(autojump_clock: MockClock) -> None:
@@ -326,7 +328,7 @@ def test_ctrl_c_during_drain_ends_cleanly(
     assert len(caught.value.exceptions) == 1
     # The runtime still waits for work that a tool does in a shielded scope.
     assert ended == [pytest.approx(3 + 5)]
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
     check_quiet(runtime)
 
 
@@ -401,13 +403,13 @@ async def test_unopenable_store_fails_on_entry(
 async def test_session_hook_cannot_close_runtime(
     autojump_clock: MockClock,
 ) -> None:
-    told: list[str] = []
+    outcomes: list[str] = []
 
     async def end(event: SessionEndEvent) -> None:
         try:
             await runtime.aclose()
         except RuntimeError as error:
-            told.append(f"{event.reason}: {error}")
+            outcomes.append(f"{event.reason}: {error}")
 
     def agent(text: str) -> AgentOptions:
         return attrs.evolve(scripted(text), hooks={"session_end": end})
@@ -416,7 +418,7 @@ async def test_session_hook_cannot_close_runtime(
         for session_id in ("a", "b"):
             await runtime.run("go", agent("Hi."), session_id=session_id)
         await trio.sleep(1)
-    assert [one.partition(", since")[0] for one in told] == [
+    assert [one.partition(", since")[0] for one in outcomes] == [
         "evicted: a tool or a hook cannot close the runtime that runs it",
         "closed: a tool or a hook cannot close the runtime that runs it",
     ]

@@ -82,7 +82,7 @@ class Scene:
     """
 
     runtime: Runtime = attrs.field(factory=open_runtime)
-    told: list[BaseException] = attrs.field(factory=list[BaseException])
+    errors: list[BaseException] = attrs.field(factory=list[BaseException])
     seen: list[Event] = attrs.field(factory=list[Event])
     ended: list[str] = attrs.field(factory=list[str])
     callers: trio.Nursery = attrs.field(init=False)
@@ -108,10 +108,10 @@ class Scene:
         self.options = AgentOptions(model="m", provider=ScriptedModel(script), tools=[linger])
 
     async def run(self) -> None:
-        await self.tell(lambda: self.runtime.run("go", self.options, session_id="a"))
+        await self.collect(lambda: self.runtime.run("go", self.options, session_id="a"))
 
     async def wait_in_line(self) -> None:
-        await self.tell(
+        await self.collect(
             lambda: self.runtime.run("go", self.options, session_id="a", on_busy="queue")
         )
 
@@ -121,13 +121,13 @@ class Scene:
                 async for event in events:
                     self.seen.append(event)
 
-        await self.tell(read_all)
+        await self.collect(read_all)
 
-    async def tell(self, code: Callable[[], Awaitable[object]]) -> None:
+    async def collect(self, code: Callable[[], Awaitable[object]]) -> None:
         try:
             await code()
         except ActorCrashed as error:
-            self.told.append(error)
+            self.errors.append(error)
 
     async def start(self, nursery: trio.Nursery) -> None:
         nursery.start_soon(self.run)
@@ -137,7 +137,7 @@ class Scene:
         await trio.sleep(1)
 
     def check(self) -> None:
-        assert len(self.told) == 3
+        assert len(self.errors) == 3
         assert self.ended == ["linger", "linger"]
         check_quiet(self.runtime)
         assert self.runtime.statistics().runs_started == 3
@@ -315,7 +315,7 @@ async def test_crash_during_drain_is_raised(
     scene.check()
 
 
-async def test_user_exceptions_are_no_crash(autojump_clock: MockClock) -> None:
+async def test_user_exceptions_crash_no_actor(autojump_clock: MockClock) -> None:
     async def bad(_: Event) -> None:
         raise Bug("of an observer")
 

@@ -171,7 +171,7 @@ class Stuck(MemoryStore):
         return await super().append(batch)
 
 
-async def test_unrecorded_end_is_no_success(
+async def test_unrecorded_end_is_a_failure(
     autojump_clock: MockClock,
 ) -> None:
     store, probe = Stuck(), Probe()

@@ -97,7 +97,7 @@ async def test_tool_closing_its_runtime_is_refused() -> None:
     assert "RuntimeError" in str(result.tool_calls[0].content)
 
 
-async def test_the_bodys_own_error_passes_bare() -> None:
+async def test_body_error_passes_unwrapped() -> None:
     with pytest.raises(ZeroDivisionError):
         async with open_runtime():
             raise ZeroDivisionError

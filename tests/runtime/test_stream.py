@@ -172,7 +172,7 @@ async def test_stream_is_entered_once_before_reading(autojump_clock: MockClock) 
         assert events.result.text == "Hello."
 
 
-async def test_a_busy_session_is_told_on_entering(autojump_clock: MockClock) -> None:
+async def test_busy_session_is_reported_on_entering(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         async with runtime.stream("hi", scripted(hang()), session_id="s") as first:
             run_id = (await anext(first)).run_id

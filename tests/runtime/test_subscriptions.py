@@ -287,8 +287,8 @@ async def test_event_of_tool_belongs_to_run() -> None:
         runtime.subscribe(observer, Notification)
         result = await runtime.run("Go.", options, session_id="s")
         await wait_all_tasks_blocked()
-    told = [(event.session_id, event.run_id) for event in observer.events]
-    assert told == [("s", result.run_id), ("other", "")]
+    scopes = [(event.session_id, event.run_id) for event in observer.events]
+    assert scopes == [("s", result.run_id), ("other", "")]
     assert all(event.seq is None for event in observer.events)
 
 

@@ -250,7 +250,7 @@ def test_a_hint_has_its_schema(hint: Any, schema: JsonObject, pairs: Any) -> Non
 
 
 @pytest.mark.parametrize(("hint", "schema", "pairs"), SUPPORTED, ids=IDS)
-def test_json_becomes_what_the_hint_says(hint: Any, schema: JsonObject, pairs: Any) -> None:
+def test_json_is_converted_to_the_hint(hint: Any, schema: JsonObject, pairs: Any) -> None:
     del schema
     for value, expected in pairs:
         became = structure(value, hint)
@@ -375,7 +375,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "said"), MISFITS, ids=[str(row[:2]) for row in MISFITS])
-def test_nothing_is_converted_in_silence(hint: Any, value: Any, said: str) -> None:
+def test_mismatched_value_is_not_converted(hint: Any, value: Any, said: str) -> None:
     with pytest.raises(ToolArgumentsError) as caught:
         structure(value, hint)
     assert str(caught.value) == said

@@ -82,7 +82,7 @@ def test_callable_hint_keeps_its_arguments() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the statement is new in Python 3.12")
-def test_a_type_statement_is_looked_through() -> None:
+def test_type_statement_is_resolved() -> None:
     namespace: dict[str, Any] = {}
     exec("type Id = int", namespace)
     assert hint_schema(namespace["Id"], name="a") == {"type": "integer"}

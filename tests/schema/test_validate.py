@@ -52,7 +52,7 @@ def test_an_invalid_schema_is_refused_at_construction(schema: JsonObject, said: 
     assert "'weather'" in str(caught.value)
 
 
-def test_a_schema_nested_beyond_reason_is_refused() -> None:
+def test_too_deep_schema_is_refused() -> None:
     schema: JsonObject = {"type": "object"}
     for _ in range(55):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -201,7 +201,7 @@ def test_unknown_field_lists_known_ones() -> None:
         (False, 1, "field a: False schema does not allow 1"),
     ],
 )
-def test_the_message_says_what_was_expected(schema: JsonValue, value: Any, said: str) -> None:
+def test_message_names_expected_value(schema: JsonValue, value: Any, said: str) -> None:
     assert said in str(refused(field_tool(schema), {"a": value}))
 
 

@@ -31,7 +31,7 @@ def faults(*events: AnyEvent) -> list[str]:
 
 
 @given(records)
-def test_whatever_a_session_records_is_sound(events: list[Event]) -> None:
+def test_recorded_events_are_valid(events: list[Event]) -> None:
     found = faults(*numbered(*events))
     assert [one for one in found if not one.startswith("the conversation")] == []
 
@@ -57,7 +57,7 @@ def test_open_call_is_valid() -> None:
         ([UnknownEvent({"type": "x", "seq": 3})], "record 1 has the number 3"),
     ],
 )
-def test_a_fault_is_told_with_its_place(events: list[Event], fault: str) -> None:
+def test_invalid_record_is_reported_by_number(events: list[Event], fault: str) -> None:
     (found,) = faults(*events)
     assert found.startswith(fault)
 

@@ -121,7 +121,7 @@ def test_metadata_describe_the_run(parent: tuple[str, str] | None) -> None:
     assert found == (of_run if parent is None else of_run | nested)
 
 
-def test_what_no_session_can_hold_is_named() -> None:
+def test_invalid_message_is_named_by_position() -> None:
     with pytest.raises(MessageError, match=r"message 1: a system message .* head"):
         seen_after(Messages().user("?").system("late"))
     with pytest.raises(MessageError, match=r"message 0: .* empty"):

@@ -88,7 +88,7 @@ def test_any_seq_is_a_valid_target() -> None:
     assert texts(fold([*log, attrs.evolve(back(huge), seq=huge + 2)])) == ["a"]
 
 
-def test_it_survives_the_store() -> None:
+def test_rewind_survives_the_store() -> None:
     [record] = numbered(back(4))
     assert loads_event(dumps_event(record)) == record
 

@@ -133,8 +133,8 @@ def nursery_process() -> None:
         child = os.fork()
         if not child:
             _be_a_child(STORES[kind](Path(path)), acknowledged)
-        _tell(child)
-        _tell(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        _print_line(child)
+        _print_line(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def _be_a_child(store: SessionStore, acknowledged: str) -> None:
@@ -150,7 +150,7 @@ def _be_a_child(store: SessionStore, acknowledged: str) -> None:
         os._exit(1)  # not reached before it is killed
 
 
-def _tell(what: object) -> None:
+def _print_line(what: object) -> None:
     sys.stdout.write(f"{what}\n")
     sys.stdout.flush()
 
@@ -179,8 +179,8 @@ class Killer:
                 break
         os.kill(child, signal.SIGKILL)
         status = int(self.process.stdout.readline())
-        told = Path(f"{acknowledged}.err").read_text(encoding="utf-8")
-        assert status == -signal.SIGKILL, f"it ended before it was killed:\n{told}"
+        errors = Path(f"{acknowledged}.err").read_text(encoding="utf-8")
+        assert status == -signal.SIGKILL, f"it ended before it was killed:\n{errors}"
         text = acknowledged.read_text(encoding="utf-8") if acknowledged.exists() else ""
         acknowledged.unlink(missing_ok=True)
         return text.splitlines()
@@ -201,11 +201,11 @@ def killer() -> Generator[Killer]:
             process.stdin.close()
 
 
-async def look(store: SessionStore, known: dict[str, list[str]], tally: Tally) -> None:
+async def check_sessions(store: SessionStore, known: dict[str, list[str]], tally: Tally) -> None:
     """Open every session, compare its records with those received, and run it again."""
     options = _options()
 
-    async def look_at(session_id: str) -> None:
+    async def check_session(session_id: str) -> None:
         shown = known.setdefault(session_id, [])
         try:
             records = [
@@ -232,7 +232,7 @@ async def look(store: SessionStore, known: dict[str, list[str]], tally: Tally) -
 
     async with open_runtime(store=store) as runtime, trio.open_nursery() as nursery:
         for number in range(SESSIONS):
-            nursery.start_soon(look_at, f"s{number}")
+            nursery.start_soon(check_session, f"s{number}")
 
 
 def kill_often(kind: str, kills: int, folder: Path, seed: int) -> Tally:
@@ -257,7 +257,7 @@ def kill_often(kind: str, kills: int, folder: Path, seed: int) -> Tally:
                 shown.append(event_id)
             tally.kills += 1
             tally.acknowledged += len(lines)
-            trio.run(look, STORES[kind](path / "store"), known, tally)
+            trio.run(check_sessions, STORES[kind](path / "store"), known, tally)
             if tally.lost or tally.invalid:
                 break
     return tally
@@ -270,7 +270,7 @@ def main() -> None:
         return
     for kind in STORES:
         with tempfile.TemporaryDirectory() as folder:
-            _tell(kill_often(kind, int(sys.argv[1]), Path(folder), 1).line(kind))
+            _print_line(kill_often(kind, int(sys.argv[1]), Path(folder), 1).line(kind))
 
 
 if __name__ == "__main__":

@@ -92,24 +92,24 @@ async def test_torn_line_does_not_spoil_next(tmp_path: Path, disk: Disk) -> None
 
 
 async def test_write_failure_reaches_every_waiter(tmp_path: Path, disk: Disk) -> None:
-    told: list[OSError] = []
+    errors: list[OSError] = []
 
     async def write(line: bytes) -> None:
         try:
             await file.write(line)
         except OSError as error:
-            told.append(error)
+            errors.append(error)
 
     async with AuditFile(tmp_path / "a") as file:
         disk.takes = [2, None]
         async with trio.open_nursery() as nursery:
             for _ in range(3):
                 nursery.start_soon(write, b"x\n")
-    assert [error.errno for error in told] == [errno.ENOSPC] * len(told)
-    assert len({id(error) for error in told}) == len(told) > 0
+    assert [error.errno for error in errors] == [errno.ENOSPC] * len(errors)
+    assert len({id(error) for error in errors}) == len(errors) > 0
 
 
-async def test_a_cancelled_writer_takes_no_line_along(tmp_path: Path, disk: Disk) -> None:
+async def test_cancelled_writers_keep_all_lines(tmp_path: Path, disk: Disk) -> None:
     token, entered = trio.lowlevel.current_trio_token(), trio.Event()
     gate = trio.Event()
 

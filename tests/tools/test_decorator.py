@@ -276,7 +276,7 @@ def test_unsupported_signature_names_the_parameter(function: Any, said: str) -> 
         (Service(), r"has no name; use @tool\(name=...\)"),
     ],
 )
-def test_what_is_no_named_function_is_refused(function: Any, said: str) -> None:
+def test_object_without_name_is_refused(function: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         tool(function)
 

@@ -128,7 +128,7 @@ def test_slow_conversions_are_recognised(value: object, fast: bool) -> None:
     assert converts_fast(value) is fast
 
 
-def test_json_text_is_that_of_json() -> None:
+def test_json_text_matches_json_dumps() -> None:
     values: list[JsonValue] = ["é\u0001", 1.5, True, None, [], {}]
     content: Content = {"k": values * 200}
     assert b"".join(text_chunks(content)).decode() == json.dumps(content, ensure_ascii=False)

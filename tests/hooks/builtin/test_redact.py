@@ -48,7 +48,7 @@ def test_key_is_redacted_at_any_position(name: str, key: str, around: str) -> No
 
 
 @pytest.mark.parametrize(("name", "parts"), PARTS.items(), ids=PARTS.keys())
-def test_what_tells_of_a_secret_stays(name: str, parts: tuple[str, str, str]) -> None:
+def test_text_around_a_secret_stays(name: str, parts: tuple[str, str, str]) -> None:
     head, secret, tail = parts
     assert HOOK.redact(head + secret + tail) == f"{head}[redacted {name}]{tail}"
 
@@ -100,7 +100,7 @@ def test_many_key_prefixes_stay_fast(piece: str) -> None:
 
 
 @given(st.text())
-def test_what_is_clean_stays_as_it_is(text: str) -> None:
+def test_clean_text_is_unchanged(text: str) -> None:
     once = HOOK.redact(text)
     assert HOOK.redact(once) == once
 
@@ -137,7 +137,7 @@ async def test_key_across_two_texts_is_redacted(at: int) -> None:
     assert "".join(str(part["text"]) for part in found[4:]) == f"is {MARK}."
 
 
-async def test_results_are_clean_before_anybody_sees_them() -> None:
+async def test_results_are_redacted_before_any_use() -> None:
     async def leak(call: ToolUseBlock) -> ToolOutput:
         return ToolOutput(f"found {KEY}", data={"key": KEY}, is_error=True)
 

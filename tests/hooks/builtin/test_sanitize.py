@@ -44,7 +44,7 @@ def test_invisible_characters_go_scripts_stay(text: str, clean: str) -> None:
 
 
 @given(st.text(st.characters() | st.sampled_from("\x1b[]m0;\x07\\\u200b\ufe0f\ufe00\r\n")))
-def test_a_clean_prompt_is_clean(text: str) -> None:
+def test_cleaning_twice_changes_nothing(text: str) -> None:
     once = clean_prompt(text)
     assert clean_prompt(once) == once
     assert not re.search("[\x00-\x08\x0b-\x1f\u200b\u202e]", once)
@@ -71,7 +71,7 @@ async def test_a_prompt_is_refused_with_the_reason(prompt: str, reason: str) -> 
     assert await decide(hook, "RM -RF") is None, "a compiled pattern has its own flags"
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="max_characters must be at least 1; got 0"):
         SanitisePrompt(max_characters=0)
     with pytest.raises(ConfigError, match=r"invalid pattern '\('"):

@@ -105,13 +105,13 @@ async def test_hanging_session_end_is_bounded(
 async def test_leaving_session_hooks_finish_before_close(
     reason: str, autojump_clock: MockClock
 ) -> None:
-    told: list[str] = []
+    observed: list[str] = []
     begun = trio.Event()
 
     async def end(event: SessionEndEvent) -> None:
         begun.set()
         await trio.sleep(3)
-        told.append(event.reason)
+        observed.append(event.reason)
 
     async with open_runtime(session_ttl=10) as runtime:
         await runtime.run("Go.", agent("Done.", hooks={"session_end": end}), session_id="s")
@@ -119,7 +119,7 @@ async def test_leaving_session_hooks_finish_before_close(
             await runtime.sessions.delete("s")
         await begun.wait()
         left = trio.current_time()
-    assert told == [reason]
+    assert observed == [reason]
     assert trio.current_time() - left == pytest.approx(3)
 
 
@@ -331,10 +331,10 @@ async def test_refused_response_is_paid_not_stored() -> None:
 
 @pytest.mark.feature("OAGS-017")
 async def test_on_stop_gets_last_text() -> None:
-    told: list[tuple[str, str]] = []
+    observed: list[tuple[str, str]] = []
 
     async def stop(event: StopEvent) -> None:
-        told.append((event.text, event.stop_reason))
+        observed.append((event.text, event.stop_reason))
 
     await run(agent(*USE, hooks={"stop": stop}))
-    assert told == [("Done.", "completed")]
+    assert observed == [("Done.", "completed")]

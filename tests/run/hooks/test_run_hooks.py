@@ -92,11 +92,11 @@ async def test_hooks_share_state_within_a_run() -> None:
 @pytest.mark.feature("ASDK-007")
 @pytest.mark.parametrize("how", ["an answer", "an error", "a cancel", "a deadline", "blocked"])
 async def test_run_end_fires_exactly_once(how: str, autojump_clock: MockClock) -> None:
-    told: list[str] = []
+    observed: list[str] = []
 
     async def after(event: AfterAgentEvent) -> None:
         await trio.sleep(1)  # no cancellation interrupts it
-        told.append(event.stop_reason if event.error is None else type(event.error).__name__)
+        observed.append(event.stop_reason if event.error is None else type(event.error).__name__)
 
     async def refuse(event: BeforeModelEvent) -> HookDecision:
         return HookDecision(continue_=how != "blocked")
@@ -112,7 +112,7 @@ async def test_run_end_fires_exactly_once(how: str, autojump_clock: MockClock) -
             except AgentError:
                 assert how in ("an error", "a deadline")
         check_quiet(runtime)
-    assert told == [
+    assert observed == [
         {
             "an answer": "completed",
             "an error": "ProviderConnectError",
@@ -131,8 +131,12 @@ async def test_failing_end_hook_hides_no_error(fails: bool) -> None:
     turn: Turn = fail(ProviderConnectError("no", endpoint="e")) if fails else "Done."
     with pytest.raises(ProviderConnectError if fails else HookError) as caught:
         await run(agent(turn, hooks={"after_agent": after}))
-    told = "hook after in after_agent: raised ValueError: odd"
-    assert caught.value.__notes__ == [f"and then: {told}"] if fails else str(caught.value) == told
+    observed = "hook after in after_agent: raised ValueError: odd"
+    assert (
+        caught.value.__notes__ == [f"and then: {observed}"]
+        if fails
+        else str(caught.value) == observed
+    )
 
 
 async def test_hanging_end_hooks_are_abandoned(
@@ -307,15 +311,15 @@ async def test_first_failing_hook_is_reported() -> None:
 
 
 async def test_parent_hooks_may_refuse_nested_runs() -> None:
-    told: list[PhaseEvent] = []
+    observed: list[PhaseEvent] = []
     refuse = False
 
     async def start(event: SubagentStartEvent) -> HookDecision | None:
-        told.append(event)
+        observed.append(event)
         return HookDecision(continue_=False, reason="no helpers") if refuse else None
 
     async def stop(event: SubagentStopEvent) -> None:
-        told.append(event)
+        observed.append(event)
 
     @tool
     async def delegate() -> str:
@@ -331,7 +335,7 @@ async def test_parent_hooks_may_refuse_nested_runs() -> None:
 
     async with open_runtime() as runtime:
         assert results(await parent(runtime)) == ["completed: Helped."]
-        first, last = told
+        first, last = observed
         assert isinstance(first, SubagentStartEvent)
         assert isinstance(last, SubagentStopEvent)
         assert (first.agent_name, first.prompt, first.subagent_session_id, first.session_id) == (
@@ -352,19 +356,19 @@ async def test_parent_hooks_may_refuse_nested_runs() -> None:
 async def test_started_notification_always_has_an_end(
     nursery: trio.Nursery,
 ) -> None:
-    told: list[str] = []
+    observed: list[str] = []
     parent_ended, go_on = trio.Event(), trio.Event()
     begun = trio.Event()
 
     async def start(event: SubagentStartEvent) -> None:
-        told.append(f"start {event.subagent_session_id}")
+        observed.append(f"start {event.subagent_session_id}")
         begun.set()
 
     async def stop(event: SubagentStopEvent) -> None:
-        told.append(f"stop {event.subagent_session_id}")
+        observed.append(f"stop {event.subagent_session_id}")
 
     async def after(event: AfterAgentEvent) -> None:
-        told.append("after_agent")
+        observed.append("after_agent")
 
     @tool
     async def leave() -> str:
@@ -390,7 +394,7 @@ async def test_started_notification_always_has_an_end(
         assert results(result) == ["left"]
         parent_ended.set()
         await go_on.wait()
-    assert told == ["start now", "after_agent", "stop now"]
+    assert observed == ["start now", "after_agent", "stop now"]
 
 
 async def test_hanging_subagent_stop_is_abandoned(

@@ -182,7 +182,7 @@ def test_final_response_ends_well() -> None:
     assert (play.stop_reason, play.ledger.text) == ("completed", "Done.")
 
 
-def test_calls_that_never_run_use_nothing_up() -> None:
+def test_calls_that_never_run_cost_nothing() -> None:
     broken = ToolUseError("not JSON", "{", "x", "tool")
     play = Play(agent(UsageLimits(tool_calls=1)))
     assert play.run(answer(broken), answer(*calls("a", "b"))) == []
@@ -200,7 +200,7 @@ def test_waiting_call_counts_once() -> None:
     assert play.ledger.spent().tool_calls == 1
 
 
-def test_input_that_only_waits_asks_for_nothing() -> None:
+def test_waiting_input_causes_no_request() -> None:
     play = Play(agent(UsageLimits(requests=1)))
     play.feed(play.machine.feed(UserInput("go")))
     assert play.machine.feed(UserInput("and?")) == ()
@@ -265,13 +265,13 @@ def test_truncation_by_limit_names_it() -> None:
     assert play.stop_reason == "budget:output_tokens"
 
 
-def test_truncation_by_own_bound_does_not() -> None:
+def test_truncation_by_max_tokens_names_no_limit() -> None:
     play = Play(agent(UsageLimits(output_tokens=50), max_tokens=20))
     play.run(answer(TextBlock("Once upon"), spent=Usage(10, 20), length=True))
     assert play.stop_reason == "length"
 
 
-def test_unlimited_model_truncation_does_not() -> None:
+def test_unlimited_model_truncation_names_no_limit() -> None:
     play = Play(agent(UsageLimits(output_tokens=50)))
     play.feed(play.machine.feed(UserInput("go")))
     play.budget.cap_output_tokens(play.options.settings)

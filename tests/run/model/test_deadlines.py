@@ -204,7 +204,7 @@ def repeated(*pieces: bytes, every: float) -> Iterator[Fed]:
 # --- under a virtual clock ------------------------------------------------------------------------
 
 
-def test_what_is_waited_for_by_default() -> None:
+def test_default_deadlines() -> None:
     deadlines = AgentOptions(model="m", base_url="http://endpoint/v1").deadlines
     assert (deadlines.connect, deadlines.first_token, deadlines.idle) == (CONNECT, 120, 60)
     assert deadlines.total == math.inf

@@ -210,7 +210,7 @@ async def test_another_session_has_limits_of_its_own(autojump_clock: MockClock) 
         assert seen == ["completed", "completed", "budget:session_requests"]
 
 
-async def test_what_was_paid_before_keeps_its_price() -> None:
+async def test_earlier_usage_keeps_its_price() -> None:
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
         await runtime.run("Go.", agent([DONE], prices=PRICES), session_id="s")
@@ -281,8 +281,8 @@ async def test_failed_attempts_are_reported_with_response(autojump_clock: MockCl
     async with open_runtime(store=store) as runtime:
         result = await runtime.run("Go.", options, session_id="s")
     assert (result.text, result.usage) == ("Done.", Usage(10, 5))
-    [told] = [r for r in await store.load("s") if isinstance(r, UsageEvent)]
-    assert (told.requests, told.usage) == (3, Usage(10, 5))
+    [usage_record] = [r for r in await store.load("s") if isinstance(r, UsageEvent)]
+    assert (usage_record.requests, usage_record.usage) == (3, Usage(10, 5))
 
 
 async def test_shown_failed_attempt_counts_its_tokens(autojump_clock: MockClock) -> None:

@@ -47,17 +47,17 @@ async def events_of(*turns: Turn, hooks: Hooks) -> list[AnyEvent]:
     return events
 
 
-def shown(events: list[AnyEvent]) -> list[str]:
+def stream_log(events: list[AnyEvent]) -> list[str]:
     """Return the texts, and a mark at each place where the text shown so far becomes void."""
-    told: list[str] = []
+    observed: list[str] = []
     for event in events:
         if isinstance(event, AssistantDelta):
-            told.append(event.text)
+            observed.append(event.text)
         elif isinstance(event, AttemptRestarted):
-            told.append(f"void {event.attempt}")
+            observed.append(f"void {event.attempt}")
         elif isinstance(event, AssistantMessage):
-            told.append("message")
-    return told
+            observed.append("message")
+    return observed
 
 
 def used(events: list[AnyEvent]) -> list[tuple[int, int, bool]]:
@@ -74,7 +74,7 @@ async def test_retry_by_hook_restarts_shown_attempt() -> None:
 
     turns: list[Turn] = [[say("Half of it "), fail(broken())], [say("Whole.")]]
     events = await events_of(*turns, hooks={"wrap_model_call": again})
-    assert shown(events) == ["Half of it ", "void 2", "Whole.", "message"]
+    assert stream_log(events) == ["Half of it ", "void 2", "Whole.", "message"]
     assert used(events)[0] == (1, 2, True)
     assert len(used(events)) == 2
 
@@ -86,7 +86,7 @@ async def test_second_call_by_hook_pays_both() -> None:
         return await call_next(request)
 
     events = await events_of("One.", "Two.", hooks={"wrap_model_call": twice})
-    assert shown(events) == ["One.", "void 2", "Two.", "message"]
+    assert stream_log(events) == ["One.", "void 2", "Two.", "message"]
     records = [event.usage for event in events if isinstance(event, UsageEvent)]
     assert len(records) == 2
     last = events[-1]
@@ -165,14 +165,14 @@ async def test_leftover_task_cannot_call_model(
     nursery: trio.Nursery,
 ) -> None:
     ended = trio.Event()
-    told: list[str] = []
+    observed: list[str] = []
 
     async def leaves(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         async def late() -> None:
             await ended.wait()
             with pytest.raises(HookError, match="when it had ended") as caught:
                 await call_next(request)
-            told.append(caught.value.phase)
+            observed.append(caught.value.phase)
 
         nursery.start_soon(late)
         return await call_next(request)
@@ -183,7 +183,7 @@ async def test_leftover_task_cannot_call_model(
         assert (await runtime.run("Go.", options)).text == "One."
         ended.set()
         await trio.testing.wait_all_tasks_blocked()
-    assert told == ["wrap_model_call"]
+    assert observed == ["wrap_model_call"]
     assert len(model.requests) == 1
 
 
@@ -232,7 +232,7 @@ async def test_repeated_call_needs_budget(own: bool, whose: str) -> None:
     assert last.stop_reason == ("budget:requests" if whose == "run" else "budget:session_requests")
     assert len(model.requests) == 3
     # All three were paid for. The third was shown and not voided, but is not part of the history.
-    assert shown(events) == ["One.", "void 2", "Two.", "void 3", "Three."]
+    assert stream_log(events) == ["One.", "void 2", "Two.", "void 3", "Three."]
     assert sum(requests for requests, _, _ in used(events)) == 3
     assert [message.role for message in history] == ["user"]
 

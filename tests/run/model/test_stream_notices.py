@@ -17,12 +17,12 @@ async def test_broken_line_is_a_live_notice() -> None:
             seen = [event async for event in events]
         await runtime.run("And?", options, session_id="s")
     assert events.result.text == "Hello"
-    told = [one for one in seen if isinstance(one, StreamNotice | AssistantDelta)]
-    assert [one.text for one in told] == [
+    texts = [one for one in seen if isinstance(one, StreamNotice | AssistantDelta)]
+    assert [one.text for one in texts] == [
         "Hel",
         "a data line that is not JSON was skipped: '{oops'",
         "lo",
     ]
     # A notice is not a record: the log does not contain it, and the numbers have no gap for it.
-    assert {one.seq for one in told} == {None}
+    assert {one.seq for one in texts} == {None}
     assert [one.seq for one in seen if one.recorded] == list(range(1, len(seen) - 2))

@@ -108,7 +108,7 @@ def asked_by(way: Way, *, beside_tools: bool = False) -> JsonObject:
             }
 
 
-def shown(events: Sequence[Event]) -> str:
+def streamed_text(events: Sequence[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, AssistantDelta))
 
 
@@ -116,18 +116,18 @@ def shown(events: Sequence[Event]) -> str:
 async def test_output_streams_and_parses_over_sockets(way: Way) -> None:
     async with ScriptedEndpoint([gives(way, PARIS)]) as endpoint, open_runtime() as runtime:
         async with runtime.stream("Where?", options(way, endpoint)) as events:
-            told = [event async for event in events]
+            seen = [event async for event in events]
         result = events.result
     assert sent(endpoint.requests[0]) == asked_by(way)
     assert result.output == City("Paris", 2)
-    assert shown(told) == result.text == PARIS
-    assert sum(isinstance(event, AssistantDelta) for event in told) > 1
+    assert streamed_text(seen) == result.text == PARIS
+    assert sum(isinstance(event, AssistantDelta) for event in seen) > 1
     # The output tool is hidden from readers and from the history.
-    kinds = {event.type for event in told}
+    kinds = {event.type for event in seen}
     assert not {kind for kind in kinds if kind.startswith("tool.")}
     assert result.tool_calls == ()
     check_history(result.messages)
-    last = told[-1]
+    last = seen[-1]
     assert isinstance(last, ResultEvent)
     assert last.output == {"name": "Paris", "people": 2}
 

@@ -26,15 +26,15 @@ def forget() -> None:
 async def test_policy_of_finished_parent_still_applies(
     elsewhere: bool, autojump_clock: MockClock
 ) -> None:
-    told: list[str] = []
+    observed: list[str] = []
 
     async def later() -> None:
         await trio.sleep(1)
         if not elsewhere:
-            told.extend(results(await runtime.run("Go.", agent(*USE))))
+            observed.extend(results(await runtime.run("Go.", agent(*USE))))
             return
         async with open_runtime() as other:
-            told.extend(results(await other.run("Go.", agent(*USE))))
+            observed.extend(results(await other.run("Go.", agent(*USE))))
 
     @tool
     async def leave_behind() -> str:
@@ -47,7 +47,7 @@ async def test_policy_of_finished_parent_still_applies(
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         assert (await runtime.run("Go.", options)).text == "Done."
     assert ran == []
-    assert told == ["unknown tool 'echo'; the available tools are: none"]
+    assert observed == ["unknown tool 'echo'; the available tools are: none"]
 
 
 async def test_unstarted_runs_leave_no_policy(autojump_clock: MockClock) -> None:

@@ -121,10 +121,10 @@ def _open_in(result: RunResult) -> list[str]:
 
 def _check_log(records: Sequence[AnyEvent], *, ended: bool) -> None:
     used = [one.tool_use_id for one in records if isinstance(one, ToolUse)]
-    told = [one.tool_use_id for one in records if isinstance(one, ToolResult)]
-    assert len(set(told)) == len(told)
-    assert set(told) <= set(used)
-    assert (sorted(told) == sorted(used)) is ended
+    answered = [one.tool_use_id for one in records if isinstance(one, ToolResult)]
+    assert len(set(answered)) == len(answered)
+    assert set(answered) <= set(used)
+    assert (sorted(answered) == sorted(used)) is ended
     state = fold(records)
     assert state.is_suspended is not ended
     assert state.external.keys() <= {one.id for one in state.open_calls}
@@ -158,12 +158,12 @@ def test_cancelled_run_takes_all_or_none() -> None:
     async def check(_: int, outcome: StepOutcome[Scene]) -> None:
         scene = outcome.subject
         records = await scene.store.load("s")
-        told = {one.tool_use_id for one in records if isinstance(one, ToolResult)}
-        taken.add(scene.results.keys() <= told)
+        answered = {one.tool_use_id for one in records if isinstance(one, ToolResult)}
+        taken.add(scene.results.keys() <= answered)
         state = fold(records)
         check_history(state.history())
-        if not scene.results.keys() <= told:
-            assert told.isdisjoint(scene.results)
+        if not scene.results.keys() <= answered:
+            assert answered.isdisjoint(scene.results)
             assert state.external.keys() == scene.results.keys()
 
     cancel_at_every_step(resume, around=waiting, check=check)
@@ -203,5 +203,5 @@ async def test_killed_session_resumes_elsewhere(tmp_path: Path) -> None:
         later = attrs.evolve(options, provider=ScriptedModel(["Done."]))
         result = await runtime.resume("s", {question: "yes"}, later, results={page: "Welcome"})
         assert result.text == "Done."
-        told = [message.content for message in result.messages if message.role == "tool"]
-        assert told == ["Welcome", "was let do 1"]
+        answered = [message.content for message in result.messages if message.role == "tool"]
+        assert answered == ["Welcome", "was let do 1"]

@@ -126,9 +126,7 @@ async def test_parallel_nested_questions_pause_once(autojump_clock: MockClock) -
 
 
 @pytest.mark.parametrize("levels", [2, 3])
-async def test_clocks_stand_still_through_all_levels(
-    levels: int, autojump_clock: MockClock
-) -> None:
+async def test_deadlines_pause_at_all_levels(levels: int, autojump_clock: MockClock) -> None:
     def options(rt: Callable[[], Runtime]) -> AgentOptions:
         found = asking_agent()
         for _ in range(levels):

@@ -46,9 +46,9 @@ async def test_repaired_call_runs_and_is_marked() -> None:
 @pytest.mark.feature("OAS-070")
 async def test_repair_is_off_by_default() -> None:
     result, _, sent = await run(reply(call("find", ODD)), "Done.", lenient=False)
-    (told,) = result.tool_calls
-    assert told.is_error
-    assert "not valid JSON" in str(told.content)
+    (failed_call,) = result.tool_calls
+    assert failed_call.is_error
+    assert "not valid JSON" in str(failed_call.content)
     assert r'"arguments":"{}"' in sent
 
 

@@ -22,15 +22,15 @@ def asked(messages: Messages) -> list[str]:
 
 def on_record(records: list[AnyEvent] | tuple[AnyEvent, ...]) -> list[str]:
     """Describe the records of runs: their prompts, rewinds and stop reasons."""
-    told: list[str] = []
+    described: list[str] = []
     for record in records:
         if isinstance(record, UserMessage):
-            told.append(record.text)
+            described.append(record.text)
         elif isinstance(record, SessionRewind):
-            told.append(f"back to {record.to_seq}")
+            described.append(f"back to {record.to_seq}")
         elif isinstance(record, ResultEvent):
-            told.append(record.stop_reason)
-    return told
+            described.append(record.stop_reason)
+    return described
 
 
 @tool

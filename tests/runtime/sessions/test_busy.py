@@ -41,7 +41,7 @@ async def held(store: MemoryStore | None = None) -> AsyncGenerator[Runs]:
         check_history(history)
 
 
-async def told(store: MemoryStore) -> list[str]:
+async def recorded(store: MemoryStore) -> list[str]:
     return on_record(tuple(await store.load("s")))
 
 
@@ -63,7 +63,7 @@ async def test_interrupted_run_keeps_finished_work(
     assert asked(first.messages) == ["naps"]
     assert asked(runs.results["stop"].messages) == ["naps", "stop"]
     assert runs.results["stop"].text == "You said stop."
-    assert await told(store) == ["naps", "interrupted", "stop", "completed"]
+    assert await recorded(store) == ["naps", "interrupted", "stop", "completed"]
     assert trio.current_time() < 4, "the run was stopped, not awaited"
 
 
@@ -127,7 +127,7 @@ async def test_answered_run_completes_despite_interrupt(autojump_clock: MockCloc
     assert asked(runs.results["two"].messages) == ["one", "two"]
 
 
-async def test_whoever_is_interrupted_reads_to_the_end(autojump_clock: MockClock) -> None:
+async def test_interrupted_stream_is_read_to_end(autojump_clock: MockClock) -> None:
     async with held() as runs:
         async with runs.runtime.stream("nap", runs.options, session_id="s") as stream:
             seen: list[Event] = []
@@ -186,7 +186,7 @@ async def test_rolled_back_run_is_paid_only(
     assert asked(runs.results["instead"].messages) == ["before", "instead"]
     records = await made.load("s")
     last_before = max(r.seq or 0 for r in records if getattr(r, "run_id", "") == before.run_id)
-    assert await told(made) == [
+    assert await recorded(made) == [
         "before",
         "completed",
         "naps",
@@ -248,7 +248,7 @@ async def test_rollback_works_during_last_hooks(
         await runs.start("one", wait=2)
         await runs.start("instead", "rollback")
     assert runs.ends == {"one": "rolled_back", "instead": "completed"}
-    assert await told(store) == ["one", "back to 0", "rolled_back", "instead", "completed"]
+    assert await recorded(store) == ["one", "back to 0", "rolled_back", "instead", "completed"]
 
 
 # `runtime.interrupt()`.
@@ -265,8 +265,8 @@ async def test_interrupt_returns_after_run_ended(
     [cut_off] = runs.results["nap"].tool_calls
     assert runs.ends == {"nap": "interrupted"}
     assert cut_off.is_error
-    told = [str(m.content) for m in runs.results["nap"].messages if m.role == "tool"]
-    assert told == ["the run was stopped: a person pressed stop"]
+    recorded = [str(m.content) for m in runs.results["nap"].messages if m.role == "tool"]
+    assert recorded == ["the run was stopped: a person pressed stop"]
 
 
 async def test_interrupt_starts_next_queued_run(autojump_clock: MockClock) -> None:
@@ -279,7 +279,7 @@ async def test_interrupt_starts_next_queued_run(autojump_clock: MockClock) -> No
     assert runs.ends == {"one": "interrupted", "two": "completed"}
 
 
-async def test_interrupt_of_a_free_session_says_so(autojump_clock: MockClock) -> None:
+async def test_interrupt_of_free_session_returns_false(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         assert not await runtime.interrupt("s")
     with pytest.raises(RuntimeFailure, match="not open"):

@@ -23,7 +23,7 @@ def script(request: EndpointRequest) -> Reply:
     return reply(f"You said {request.last_content}.")
 
 
-async def until_it_shows(endpoint: ScriptedEndpoint) -> None:
+async def wait_for_response(endpoint: ScriptedEndpoint) -> None:
     """Wait until a response is in progress."""
     with trio.fail_after(LIMIT):
         while not endpoint.live_responses:  # noqa: ASYNC110 - real time, a few turns of the loop
@@ -40,7 +40,7 @@ async def test_stopped_run_closes_connection_first(
             async with trio.open_nursery() as nursery:
                 runs = Runs(runtime, nursery, options)
                 await runs.start("endless", wait=0)
-                await until_it_shows(endpoint)
+                await wait_for_response(endpoint)
                 await runs.start("second", on_busy, wait=0)
             await endpoint.wait_quiet()
         first, second = runs.results["endless"], runs.results["second"]
@@ -51,7 +51,7 @@ async def test_stopped_run_closes_connection_first(
         check_quiet(runtime)
 
 
-async def test_when_interrupt_returns_the_connection_is_closed() -> None:
+async def test_interrupt_returns_after_connection_closed() -> None:
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         options = AgentOptions(model="m", base_url=endpoint.base_url)
         with trio.fail_after(LIMIT):
@@ -59,7 +59,7 @@ async def test_when_interrupt_returns_the_connection_is_closed() -> None:
                 runs = Runs(runtime, nursery, options)
                 for _ in range(5):
                     await runs.start("endless", wait=0)
-                    await until_it_shows(endpoint)
+                    await wait_for_response(endpoint)
                     assert await runtime.interrupt("s", "stop")
                     check_quiet(runtime)
                     # The endpoint has not ended its response: only a closed connection ends the
@@ -82,7 +82,7 @@ async def test_steered_run_reuses_its_connection() -> None:
             async with trio.open_nursery() as nursery:
                 runs = Runs(runtime, nursery, options)
                 await runs.start("one", wait=0)
-                await until_it_shows(endpoint)
+                await wait_for_response(endpoint)
                 await runs.steer("two", wait=0)
                 while not runtime.statistics().gate.waiting:  # noqa: ASYNC110 - as above
                     await trio.sleep(0.001)

@@ -126,7 +126,7 @@ async def test_run_records_its_environment(make: MakeStore, tmp_path: Path) -> N
         assert "agent_name" not in info.metadata
 
 
-async def test_profile_provider_is_noted_by_name() -> None:
+async def test_profile_provider_is_recorded_by_name() -> None:
     async with ScriptedEndpoint(["Fine."]) as endpoint, open_runtime() as runtime:
         options = AgentOptions(provider="ollama", base_url=endpoint.base_url, model="m")
         await runtime.run("Go.", options, session_id="s")
@@ -208,7 +208,7 @@ async def test_session_alternates_between_two_runtimes(make: MakeStore, tmp_path
 
 
 @on_disk
-async def test_what_another_deleted_begins_anew(make: MakeStore, tmp_path: Path) -> None:
+async def test_session_deleted_elsewhere_starts_anew(make: MakeStore, tmp_path: Path) -> None:
     path = tmp_path / "store"
     async with open_runtime(store=make(path)) as one, open_runtime(store=make(path)) as two:
         await talk(one, "One.")

@@ -120,7 +120,7 @@ async def test_files_are_for_their_owner_only(make: Make, tmp_path: Path) -> Non
 # Opening and closing.
 
 
-async def test_unopened_store_says_so(make: Make) -> None:
+async def test_unopened_store_is_an_error(make: Make) -> None:
     store = make()
     store.released("s")
     store.evicted("s")
@@ -418,7 +418,9 @@ async def test_replaced_store_fails_every_call(
                 target.mkdir()
             else:
                 target.write_bytes(moved.read_bytes())
-        told = f"'{target.name}' was {'replaced' if replaced else 'deleted'} while the store was"
+        expected = (
+            f"'{target.name}' was {'replaced' if replaced else 'deleted'} while the store was"
+        )
         for call in (
             store.append([append(1, "b")]),
             store.load("s"),
@@ -427,7 +429,7 @@ async def test_replaced_store_fails_every_call(
             store.annotate("s", {"n": 1}),
             store.delete("s"),
         ):
-            with pytest.raises(SessionStoreError, match=told):
+            with pytest.raises(SessionStoreError, match=expected):
                 await call
         if replaced and moved.is_dir():
             target.rmdir()
