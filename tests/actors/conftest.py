@@ -1,4 +1,6 @@
-"""A bound for every test of this folder: a reply that never comes fails a test, and hangs none."""
+"""A time limit for every test of this folder: a missing reply fails the test instead of blocking
+it.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-# Seconds; only a test that fails waits so long. A virtual clock gets there at once when all wait.
+# Seconds; only a failing test waits this long. A virtual clock jumps there once all tasks wait.
 _LIMIT: Final = 20.0
 _VIRTUAL_LIMIT: Final = 1e9
 

@@ -1,4 +1,4 @@
-"""What the tests of the actors have in common: a call under way, and events to speak of."""
+"""Shared helpers of the actor tests: calls in their own tasks, clocks, ids and events."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class Bug(Exception):
-    """What only our own mistake would raise."""
+    """An error that only a bug in this project would raise."""
 
 
 class Attempt(Generic[T]):
-    """A call in a task of its own, that can be cancelled and whose outcome can be looked at."""
+    """A call in its own task; the test can cancel it and check its outcome."""
 
     def __init__(self, nursery: trio.Nursery, call: Callable[[], Awaitable[T]]) -> None:
         self.scope = trio.CancelScope()
@@ -47,10 +47,10 @@ class Attempt(Generic[T]):
         try:
             with self.scope:
                 self._values.append(await self._call())
-        except Exception as error:  # noqa: BLE001 - looked at by the test
+        except Exception as error:  # noqa: BLE001 - checked by the test
             self.error = error
         except BaseExceptionGroup as group:
-            # What tears an actor down may come in a group; a cancel from outside is not ours.
+            # A crash of an actor may arrive in a group; an outer cancellation must pass through.
             cancels, rest = group.split(trio.Cancelled)
             if cancels is not None or rest is None:
                 raise
@@ -60,14 +60,14 @@ class Attempt(Generic[T]):
 
 
 def run_in_order(main: Callable[[], Awaitable[None]], seed: int) -> None:
-    """Run a program under a virtual clock, its tasks in the order that the seed gives."""
+    """Run a program under a virtual clock, with the task order that the seed gives."""
     with _fixed_order(seed):
         trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 @attrs.define(eq=False)
 class Clock:
-    """A wall clock that stands where it is put."""
+    """A wall clock that shows the time set by the test."""
 
     now: float = 1_000.0
 
@@ -77,7 +77,7 @@ class Clock:
 
 @attrs.define(eq=False)
 class CountedIds:
-    """Ids that can be foreseen."""
+    """Predictable ids."""
 
     made: int = 0
 
@@ -94,12 +94,12 @@ def scope_of(session_id: str) -> EventScope:
 
 
 def said(text: str) -> partial[UserMessage]:
-    """A record still without its header."""
+    """Build a record that has no header yet."""
     return partial(UserMessage, text=text)
 
 
 def notice(
     text: str, *, event_id: str | None = None, session_id: str = "s", seq: int | None = None
 ) -> Notification:
-    """An event whose text tells it apart; its id is the text unless given."""
+    """Build an event with this text; the text is also its id unless `event_id` is given."""
     return Notification(scope_of(session_id), event_id or text, 1.0, text, seq=seq)

@@ -1,4 +1,4 @@
-"""Stores that do as they are told, and a log on top of one."""
+"""Stores that wait or fail on request, and a session log over one of them."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,13 +15,13 @@ from tests.actors.helpers import Clock, CountedIds
 
 @attrs.define(eq=False)
 class ToldStore(MemoryStore):
-    """A memory store whose commits and loads wait, or fail, where they are told to.
+    """A memory store whose commits and loads wait or fail on request.
 
     Attributes:
         before_commit: Awaited before each commit.
-        after_commit: Awaited after it: what is raised there hides that it went through.
+        after_commit: Awaited after each commit: an error here hides that the commit succeeded.
         before_load: Awaited before each load.
-        batches: The session ids of each commit begun.
+        batches: The session ids of each commit that began.
         loads: The arguments of each load.
         forgotten: Sessions that were evicted.
     """
@@ -58,7 +58,7 @@ class ToldStore(MemoryStore):
 
 
 class Hook:
-    """Something to await in a store: it lets pass, waits for `go_on`, or raises."""
+    """An awaitable hook for a store that returns, waits for `go_on`, or raises."""
 
     def __init__(self, error: BaseException | None = None, *, once: bool = False) -> None:
         self.entered = trio.Event()
@@ -90,7 +90,7 @@ class Logged:
         return self.gate.acquire_nowait(session_id, run_id)
 
     async def touch(self, session_id: str) -> None:
-        """Open a session and be done with it."""
+        """Open a session and close it at once."""
         with self.lease(session_id) as lease, await self.log.open(lease):
             pass
 

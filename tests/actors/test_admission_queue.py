@@ -1,4 +1,4 @@
-"""The line before one endpoint: who was refused first, then first come, first served."""
+"""The admission queue of an endpoint: refused calls go first, then first come, first served."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ async def refuse(line: AdmissionQueue, *, pause: float = 0.0) -> None:
     line.leave(ticket)
 
 
-async def test_without_a_refusal_nobody_waits() -> None:
+async def test_no_call_waits_without_a_refusal() -> None:
     async with line() as free:
         with assert_no_checkpoints():
             tickets = [await free.enter() for _ in range(100)]
@@ -44,7 +44,7 @@ async def test_refused_requests_go_first_in_order() -> None:
         ticket = await narrow.enter(first=first)
         order.append(name)
         await trio.lowlevel.checkpoint()
-        narrow.leave(ticket)  # without an answer: the window stays at one
+        narrow.leave(ticket)  # without a response: the window stays at one
 
     async with line() as narrow:
         await refuse(narrow)
@@ -61,15 +61,15 @@ async def test_refused_requests_go_first_in_order() -> None:
 async def test_persistent_refusals_exhaust_patience(
     autojump_clock: MockClock,
 ) -> None:
-    told: list[tuple[str, float]] = []
+    outcomes: list[tuple[str, float]] = []
 
     async def wait(name: str, patience: float) -> None:
         try:
             ticket = await narrow.enter(patience=patience)
         except EndpointRefusing:
-            told.append((name, trio.current_time() - start))
+            outcomes.append((name, trio.current_time() - start))
         else:
-            told.append((f"{name} goes", trio.current_time() - start))
+            outcomes.append((f"{name} goes", trio.current_time() - start))
             narrow.leave(ticket)
 
     async with line() as narrow:
@@ -83,11 +83,11 @@ async def test_persistent_refusals_exhaust_patience(
                 await trio.sleep(9)
                 narrow.refused(holder, 0.0)
             await wait_all_tasks_blocked()
-            assert told == [("a", 18), ("b", 27)]
+            assert outcomes == [("a", 18), ("b", 27)]
             assert narrow.waiting == 1
-            narrow.answered(holder)  # from here on it refuses nobody
+            narrow.answered(holder)  # the endpoint refuses no request from here on
             narrow.leave(holder)
-        assert told[2:] == [("c goes", 27)]
+        assert outcomes[2:] == [("c goes", 27)]
 
 
 async def test_old_refusal_does_not_count_after_recovery(
@@ -148,7 +148,7 @@ async def test_pause_is_shared_by_all_waiters(autojump_clock: MockClock) -> None
 
 
 @pytest.mark.parametrize("left", [0, 1])
-async def test_who_is_cancelled_in_line_holds_nothing(left: int, autojump_clock: MockClock) -> None:
+async def test_cancelled_waiter_holds_nothing(left: int, autojump_clock: MockClock) -> None:
     async with line() as paused:
         await refuse(paused, pause=5)
         async with trio.open_nursery() as nursery:
@@ -158,7 +158,7 @@ async def test_who_is_cancelled_in_line_holds_nothing(left: int, autojump_clock:
                 await paused.enter(first=True)
             assert scope.cancelled_caught
             assert paused.waiting == left
-            # Whoever waits for the end of a pause that nobody waits for is gone.
+            # The task that waits for the end of the pause exits if no caller waits for that end.
             await wait_all_tasks_blocked()
             assert (paused._pause is None) == (left == 0)
     assert trio.current_time() < 6

@@ -1,4 +1,4 @@
-"""Batches of a mailbox."""
+"""Batches of appends from a mailbox."""
 
 import pytest
 import trio
@@ -44,7 +44,7 @@ async def test_first_append_after_batch_waits_for_others(
     assert trio.current_time() == GATHER
     mailbox.put_nowait(9)
     assert await batches.next() == [9]
-    assert trio.current_time() == GATHER, "three are no crowd"
+    assert trio.current_time() == GATHER, "a batch of three makes the next one not wait"
 
 
 async def test_complete_batch_does_not_wait(autojump_clock: MockClock) -> None:

@@ -1,4 +1,4 @@
-"""The line before a held session: who stands where, and who is told to end."""
+"""The queue of a busy session: its order, and the runs that are asked to stop."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ from tests.actors.helpers import Attempt
 
 @attrs.define(eq=False)
 class AdmissionQueue:
-    """Runs that want session `s`, what they were told, and who had it, in order."""
+    """Runs that want session `s`, their positions, and the stops that they caused."""
 
     gate: SessionGate
     nursery: trio.Nursery
@@ -43,7 +43,7 @@ class AdmissionQueue:
         self.stopped.append(f"{run_id}: {reason}")
 
     async def serve_all(self) -> list[str]:
-        """Each holder lets go at once; who it was, in order."""
+        """Let each holder release the session at once, and return the holders in order."""
         order: list[str] = []
         while (holder := self.gate.holder("s")) is not None:
             order.append(holder)
@@ -71,7 +71,7 @@ async def test_interrupting_runs_precede_queued_runs(line: AdmissionQueue) -> No
     assert line.places["q1"] == [1, 2, 3]
     assert line.places["r1"] == [2]
     assert await line.serve_all() == ["holder", "i1", "r1", "q1", "s1", "q2"]
-    # i1 got the session while r1, which stops, stood behind it; r1 had nobody such behind it.
+    # i1 got the session while r1, which stops the holder, was behind it. No such run was behind r1.
     assert line.stopped == ["holder: interrupt", "holder: rollback", "i1: rollback"]
     assert line.places["q2"] == [5, 4, 3, 2, 1]
     assert line.gate.statistics().stopped == 3
@@ -79,11 +79,11 @@ async def test_interrupting_runs_precede_queued_runs(line: AdmissionQueue) -> No
 
 async def test_interrupting_runs_starve_no_queued_run(line: AdmissionQueue) -> None:
     await line.join("i0", "interrupt")
-    await line.join("early", "interrupt")  # does not overtake: it arrived first
+    await line.join("early", "interrupt")  # does not overtake, because it arrived first
     await line.join("q1", "queue")
     await line.join("s1", "steer")
     order: list[str] = []
-    for number in range(1, 21):  # each interrupts as soon as the one before it has the session
+    for number in range(1, 21):  # each interrupts as soon as the previous one has the session
         await line.join(f"i{number}", "interrupt")
         order.append(line.gate.holder("s") or "")
         line.attempts[order[-1]].value.release()
@@ -138,7 +138,7 @@ async def test_free_session_is_acquired_under_any_policy(
     assert line.gate.statistics() == SessionGate().statistics()
 
 
-async def test_a_full_line_stops_nobody(nursery: trio.Nursery) -> None:
+async def test_full_queue_stops_no_run(nursery: trio.Nursery) -> None:
     gate = SessionGate(queue_capacity=1)
     await nursery.start(gate.owner.serve)
     line = AdmissionQueue(gate, nursery)
@@ -158,7 +158,7 @@ async def test_ending_holder_is_awaited(line: AdmissionQueue) -> None:
     assert await line.serve_all() == ["a"]
 
 
-async def test_stop_names_the_run_that_was_told(line: AdmissionQueue) -> None:
+async def test_stop_names_the_stopped_run(line: AdmissionQueue) -> None:
     assert line.gate.stop("s", CancelReason.INTERRUPT, "why") is None
     await line.join("holder", "queue")
     with assert_no_checkpoints():
@@ -198,10 +198,10 @@ def test_queue_is_fifo_except_interrupts(
             fence = line.attempts["holder"].value.fence
             assert await line.serve_all() == ["holder", *stoppers, *others]
             assert gate.acquire_nowait("s", "next").fence == fence + len(left) + 1
-            # Whoever had another that stops behind it was told, and nobody else.
-            told = {entry.split(":")[0] for entry in line.stopped}
+            # Exactly the runs with a stopping run behind them were asked to stop.
+            stopped = {entry.split(":")[0] for entry in line.stopped}
             asked = any(p in ("interrupt", "rollback") for p, _ in wanted)
-            assert told == {*(["holder"] if asked else []), *stoppers[:-1]}
+            assert stopped == {*(["holder"] if asked else []), *stoppers[:-1]}
             assert gate.statistics().waiting == 0
             nursery.cancel_scope.cancel()
 

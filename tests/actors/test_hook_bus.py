@@ -1,4 +1,4 @@
-"""Fan-out of events to observers, who can change nothing and hold up nobody."""
+"""Fan-out of events to observers, which can neither change events nor block other code."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -23,7 +23,7 @@ async def bus(nursery: trio.Nursery) -> HookBus:
 
 
 class Observer:
-    """Keeps what it is told; waits, or raises, where it is told to."""
+    """An observer that keeps the events that it gets, and that waits or raises on request."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -60,7 +60,6 @@ async def test_every_observer_gets_every_event_in_order(bus: HookBus) -> None:
 async def test_publish_is_synchronous_and_never_blocks(
     bus: HookBus,
 ) -> None:
-    """Clause 1."""
     slow, quick = Observer(), Observer()
     slow.on_event = hang
     bus.subscribe(slow, options=SubscriptionOptions(capacity=2))
@@ -107,7 +106,7 @@ async def test_subscriber_filters_by_type_and_session(bus: HookBus) -> None:
     assert len(base.ids) == 4
 
 
-async def test_a_class_stands_for_its_subclasses(bus: HookBus) -> None:
+async def test_class_filter_includes_subclasses(bus: HookBus) -> None:
     class Own(Notification):
         pass
 
@@ -136,7 +135,7 @@ async def test_duplicate_events_are_dropped(
 @pytest.mark.feature("ASDK-055")
 @pytest.mark.parametrize(("between", "noticed"), [(DEDUP_WINDOW - 1, True), (DEDUP_WINDOW, False)])
 @pytest.mark.parametrize("by", ["id", "seq"])
-async def test_the_window_of_repeats_is_256_events(
+async def test_duplicate_window_is_256_events(
     bus: HookBus, between: int, noticed: bool, by: str
 ) -> None:
     observer = Observer()
@@ -152,7 +151,7 @@ async def test_the_window_of_repeats_is_256_events(
     assert len(observer.events) == between + (1 if noticed else 2)
 
 
-async def test_duplicates_are_told_apart_per_subscription(bus: HookBus) -> None:
+async def test_duplicates_are_detected_per_subscription(bus: HookBus) -> None:
     early, late = Observer(), Observer()
     bus.subscribe(early)
     bus.publish_nowait([notice("one")])
@@ -192,7 +191,6 @@ async def test_a_queue_without_room_is_refused(bus: HookBus) -> None:
 async def test_failing_handler_harms_only_itself(
     bus: HookBus, caplog: pytest.LogCaptureFixture, harm: Callable[[Event], Awaitable[None]]
 ) -> None:
-    """Clause 5."""
     raising, other = Observer(), Observer()
     raising.on_event = harm
     subscription = bus.subscribe(raising)
@@ -282,7 +280,6 @@ async def test_crashing_handlers_end_with_the_actor(
 
 
 async def test_handler_runs_in_subscriber_context(bus: HookBus) -> None:
-    """Clause 2."""
     seen: list[str] = []
 
     async def look(_: Event) -> None:
@@ -351,8 +348,7 @@ async def test_cancelled_drain_can_be_repeated(bus: HookBus, nursery: trio.Nurse
     assert observer.ids == ["0", "1"]
 
 
-async def test_the_bus_and_each_subscription_count(bus: HookBus) -> None:
-    """Clause 8."""
+async def test_bus_and_subscriptions_have_statistics(bus: HookBus) -> None:
     observer = Observer()
     subscription = bus.subscribe(observer, options=SubscriptionOptions(capacity=10))
     bus.publish_nowait(notices(0, 4))

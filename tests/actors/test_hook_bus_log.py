@@ -1,4 +1,4 @@
-"""Observers that get the log: late ones and slow ones, and what becomes of those that cannot."""
+"""Observers that read the log: late ones, slow ones, and those whose log cannot be read."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ from tests.actors.helpers import Attempt, Bug, notice, scope_of
 
 @attrs.define(eq=False)
 class Waiting(MemoryStore):
-    """A memory store that is asked like one on disk, and fails or waits where it is told to."""
+    """A memory store that is read like one on disk, and whose reads wait or fail on request."""
 
     before: Callable[[], Awaitable[None]] | None = None
     reads: list[int] = attrs.field(factory=list[int])
@@ -37,7 +37,7 @@ class Waiting(MemoryStore):
 
 
 class Desk:
-    """A bus on a store, and what one observer of it got."""
+    """A bus on a store, and the events that one observer of it got."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
@@ -50,7 +50,7 @@ class Desk:
         self.got.append(event.id)
 
     def record(self, count: int, *, publish: bool = True) -> None:
-        """Commit so many records more, and publish them."""
+        """Commit `count` more records, and publish them."""
         last = len(self.store.load_nowait("s"))
         events = tuple(notice(f"r{last + n}", seq=last + n) for n in range(1, count + 1))
         assert self.store.append_nowait(LogAppend("s", last, 1, events)) is None
@@ -120,7 +120,7 @@ async def test_rereading_subscriber_misses_no_record(
     await trio.sleep(5)
     desk.bus.publish_nowait([notice("at the end")])
     await trio.sleep(5)
-    assert desk.got[-2:] == ["r61", "at the end"], "it has caught up"
+    assert desk.got[-2:] == ["r61", "at the end"], "the subscriber has caught up"
 
 
 async def test_type_filter_applies_to_replayed_records(desk: Desk) -> None:
@@ -135,7 +135,7 @@ async def test_type_filter_applies_to_replayed_records(desk: Desk) -> None:
     assert desk.got == ["said"]
     desk.subscribe(after_seq=2)
     await wait_all_tasks_blocked()
-    assert desk.got == ["said", "said"], "what this version does not know is no event"
+    assert desk.got == ["said", "said"], "unknown records are not delivered"
 
 
 async def test_overflow_close_reports_reason_and_delivers_rest(
@@ -150,7 +150,7 @@ async def test_overflow_close_reports_reason_and_delivers_rest(
     assert not desk.bus.has_subscribers
 
 
-async def test_leaving_delivers_what_the_log_owes(desk: Desk) -> None:
+async def test_leaving_delivers_remaining_log_records(desk: Desk) -> None:
     desk.record(3)
     with desk.subscribe(after_seq=0) as left:
         desk.record(1)
@@ -160,7 +160,7 @@ async def test_leaving_delivers_what_the_log_owes(desk: Desk) -> None:
     assert left.end_reason == "left"
 
 
-async def test_draining_delivers_what_the_log_owes(desk: Desk) -> None:
+async def test_draining_delivers_remaining_log_records(desk: Desk) -> None:
     behind = desk.subscribe(capacity=1)
     desk.record(4)
     await desk.bus.drain()
@@ -273,7 +273,7 @@ async def test_cancelled_bus_stops_during_a_read(
         ({"after_seq": -1}, "after_seq must be an int of at least 0; got -1"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused(options: dict[str, object], message: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, object], message: str) -> None:
     make = cast("Callable[..., object]", SubscriptionOptions)
     with pytest.raises(ConfigError, match=message):
         make(**options)

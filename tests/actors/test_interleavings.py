@@ -1,4 +1,4 @@
-"""Any schedule of asking, cancelling and releasing, in any order of tasks: clauses 3, 4 and 7."""
+"""Any schedule of requests, cancellations and releases, in any order of tasks."""
 
 import math
 
@@ -13,7 +13,7 @@ from agent_actors.errors import RuntimeClosed, SessionBusy
 from agent_actors.kernel.actor_loop import ActorLoop
 from tests.actors.helpers import run_in_order
 
-# Few distinct times, so that asking, granting and cancelling meet in one tick again and again.
+# Few distinct times, so that requests, grants and cancellations often meet in one tick.
 STARTS = st.sampled_from([0.0, 1.0, 2.0])
 PATIENCE = st.sampled_from([0.0, 1.0, 2.0, 3.0, math.inf])
 SEEDS = st.integers(0, 1_000_000)
@@ -21,7 +21,7 @@ SEEDS = st.integers(0, 1_000_000)
 
 @attrs.frozen
 class Run:
-    """A run that wants a session, gives up at some time, and holds it for a while."""
+    """A run that wants a session, gives up at some time, and holds the session for a while."""
 
     start: float
     patience: float
@@ -52,7 +52,7 @@ def test_gate_grants_each_lease_once(runs: list[Run], seed: int) -> None:
 
     async def hold(lease: Lease, run: Run) -> None:
         with lease:
-            assert run.session_id not in holders, "two at once"
+            assert run.session_id not in holders, "two runs hold the session"
             holders[run.session_id] = lease.run_id
             fences.append(lease.fence)
             try:
@@ -97,7 +97,7 @@ def test_gate_grants_each_lease_once(runs: list[Run], seed: int) -> None:
 
 @attrs.frozen
 class Ask:
-    """A request whose asker gives up at some time; the work takes time, and so does its end."""
+    """A request whose caller gives up at some time; the work and its cleanup take time."""
 
     start: float
     patience: float
@@ -120,7 +120,7 @@ ASKS = st.lists(
 
 
 class Failed(Exception):
-    """What work raises that fails."""
+    """The error of work that fails."""
 
 
 @given(asks=ASKS, seed=SEEDS, closing=st.sampled_from([0.0, 1.0, 2.0, 50.0]))
@@ -155,7 +155,7 @@ def test_caller_continues_after_its_worker_ended(
             assert failed.args == (number,)  # noqa: PT017 - one of several ends
         except RuntimeClosed:
             assert trio.current_time() >= closing
-        assert number not in alive, "the worker outlived its asker"
+        assert number not in alive, "the worker outlived its caller"
         ended.append(number)
 
     async def close() -> None:
@@ -172,7 +172,7 @@ def test_caller_continues_after_its_worker_ended(
 
     run_in_order(main, seed)
     assert sorted(ended) == list(range(len(asks)))
-    assert got == reached, "a value that was reached is returned, and no other"
+    assert got == reached, "exactly the reached values are returned"
     assert not alive
     found = owner.statistics()
     assert (found.live, found.mailbox.depth) == (0, 0)
@@ -224,6 +224,8 @@ def test_crash_releases_every_caller(asks: list[Ask], seed: int, crash: float) -
 
     run_in_order(main, seed)
     assert sorted(ended) == list(range(len(asks)))
-    (told,) = crashes
-    assert all(failure is told for failure in failures), "everyone is told of the one crash"
-    assert isinstance(told.__cause__, Failed)
+    (crash_error,) = crashes
+    assert all(failure is crash_error for failure in failures), (
+        "all callers get the same crash error"
+    )
+    assert isinstance(crash_error.__cause__, Failed)

@@ -1,4 +1,4 @@
-"""One endpoint's streams, admitted in turn and watched."""
+"""Streams of one endpoint: their admission and their deadlines."""
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,7 +39,7 @@ def request_of(name: str = "model") -> ModelRequest:
 
 
 class Played:
-    """A provider that plays what it is told, by the model's name."""
+    """A provider that plays a scripted stream, and records the models of its requests."""
 
     def __init__(self, play: Play | None = None) -> None:
         self.play = play or at_once
@@ -67,7 +67,7 @@ class Played:
 
 
 class Reader:
-    """A sink that takes everything, is full when told, or raises."""
+    """A sink that takes all deltas, or is full or raises on request."""
 
     def __init__(self) -> None:
         self.got: list[ModelDelta] = []
@@ -116,7 +116,7 @@ async def serving(
 
 
 async def late(nursery: trio.Nursery, play: Play) -> ProviderDeadlineError:
-    """Let a stream be late, and say for what."""
+    """Let a stream miss a deadline, and return the error."""
     stream = await serving(nursery, Played(play))
     with pytest.raises(ProviderDeadlineError) as missed:
         await stream.stream(request_of(), Reader(), DEADLINES)
@@ -139,7 +139,7 @@ async def test_deltas_reach_sink_and_response_is_returned(
 async def test_streams_are_admitted_fifo_within_limit(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 2: those that wait hold up neither the loop nor each other."""
+    """Waiting streams block neither the loop nor each other."""
     gates = {name: trio.Event() for name in "abcd"}
     provider = Played()
 
@@ -173,8 +173,6 @@ async def test_streams_are_admitted_fifo_within_limit(
 async def test_cancelled_stream_closes_connection_before_return(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """Clause 4."""
-
     async def close_slowly(sink: ModelSink) -> None:
         try:
             await trio.sleep_forever()
@@ -334,7 +332,7 @@ async def test_failing_reader_ends_the_stream(
     assert stream.is_idle
 
 
-# Failures: clause 5.
+# Failures.
 
 
 async def test_sink_error_ends_only_its_stream(
@@ -353,8 +351,6 @@ async def test_sink_error_ends_only_its_stream(
 async def test_provider_error_reaches_caller_and_is_counted(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 8."""
-
     async def refuse(sink: ModelSink) -> None:
         raise ProviderConnectError("refused", endpoint="http://played/v1")
 

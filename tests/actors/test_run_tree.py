@@ -1,4 +1,4 @@
-"""A call lends its slots to its children, once, and gets them back first: clause 7."""
+"""A call lends its slots to its child runs, once, and gets them back before other waiters."""
 
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
@@ -68,7 +68,7 @@ async def test_slots_are_reacquired_before_other_waiters(
         nursery.start_soon(wait_for_slot)
         await wait_all_tasks_blocked()
         nursery.start_soon(release_later, slots)
-    assert log == [], "the call came first"
+    assert log == [], "the call gets its slot first"
     held.release_all()
     await wait_all_tasks_blocked()
     assert log == ["other"]
@@ -106,7 +106,7 @@ async def test_child_started_during_reacquire_gets_slots(
     held.lend()
     slots.release("other")
     await first.ended.wait()
-    assert used(slots) == [0], "a child is running: the slots are its"
+    assert used(slots) == [0], "the running child has the slots"
     await held.take_again()
     assert used(slots) == [1]
     held.release_all()
@@ -174,7 +174,7 @@ async def test_cancelled_reacquire_holds_no_slot(
     assert taking.outcome == "cancelled"
     assert used(tool, run) == [0, 1]
     held.release_all()
-    assert used(tool, run) == [0, 1], "the other's slot stays the other's"
+    assert used(tool, run) == [0, 1], "the other call keeps its slot"
 
 
 async def test_body_exception_survives_cancelled_reacquire() -> None:

@@ -1,4 +1,4 @@
-"""Which sessions stay in memory: loaded on first use, evicted when idle or least recently used."""
+"""Sessions in memory: loaded on first use, and evicted when idle or least recently used."""
 
 import pytest
 import trio
@@ -73,7 +73,7 @@ async def test_held_or_open_session_is_not_evicted(
     held.release()
     session.close()
     await logged.touch("z")
-    assert sessions(logged) == ["y", "z"], "it comes back to its bound"
+    assert sessions(logged) == ["y", "z"], "the number returns to its limit"
 
 
 async def test_eviction_skips_sessions_in_use(
@@ -100,7 +100,7 @@ async def test_a_closed_session_is_put_back_once(nursery: trio.Nursery) -> None:
     first.close()
     first.close()
     await logged.touch("other")
-    assert "s" in sessions(logged), "the second is still open"
+    assert "s" in sessions(logged), "the second use is still open"
     second.close()
     await logged.touch("another")
     assert sessions(logged) == ["another"]
@@ -119,7 +119,7 @@ async def test_idle_sessions_expire_after_an_hour(
     await trio.sleep(2)
     assert sessions(logged) == ["late"]
     await trio.sleep(4_799 - 3_601)
-    assert sessions(logged) == ["late"], "looked for at 4,500, 4,800"
+    assert sessions(logged) == ["late"], "the sweeps are at 4,500 and 4,800"
     await trio.sleep(2)
     assert sessions(logged) == []
     assert logged.log.statistics().evicted == 2

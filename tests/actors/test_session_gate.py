@@ -1,4 +1,6 @@
-"""At most one run per session: clauses 1, 4, 7 and 8 of the contract, at the gate."""
+"""The session gate: at most one run per session, a queue of limited length, cancellation, and
+leases.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -37,7 +39,6 @@ def outcomes(attempts: list[Attempt[Lease]]) -> list[str]:
 
 
 async def test_an_uncontended_acquire_is_synchronous(gate: SessionGate) -> None:
-    """Clause 1."""
     with assert_no_checkpoints():
         lease = gate.acquire_nowait("s", "first")
         assert gate.holder("s") == "first"
@@ -95,8 +96,7 @@ async def test_release_keeps_the_queue_order(gate: SessionGate, nursery: trio.Nu
     assert waiting.value.run_id == "waiting"
 
 
-async def test_the_queue_is_bounded_and_says_so(nursery: trio.Nursery) -> None:
-    """Clause 7."""
+async def test_full_queue_is_refused_with_reason(nursery: trio.Nursery) -> None:
     gate = SessionGate(queue_capacity=2)
     await nursery.start(gate.owner.serve)
     gate.acquire_nowait("s", "holder")
@@ -110,7 +110,6 @@ async def test_the_queue_is_bounded_and_says_so(nursery: trio.Nursery) -> None:
 
 @pytest.mark.parametrize("on_busy", ["reject", "queue"])
 async def test_session_of_ancestor_is_always_busy(gate: SessionGate, on_busy: OnBusy) -> None:
-    """Clause 7."""
     gate.acquire_nowait("s", "parent")
     with pytest.raises(SessionBusy, match="descendant") as refused:
         await gate.acquire("s", "child", on_busy=on_busy, ancestors=("root", "s"))
@@ -122,7 +121,7 @@ async def test_released_session_of_ancestor_can_be_acquired(gate: SessionGate) -
         assert lease.run_id == "child"
 
 
-# Clause 4: a lease and a cancel in one tick.
+# Cancellation in the same tick as a lease.
 
 
 async def test_lease_granted_during_cancel_is_returned(
@@ -177,7 +176,7 @@ def test_cancel_at_any_step_leaves_nothing() -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(gate.owner.serve)
             yield gate
-            assert gate.statistics() == SessionGate().statistics(), "all as at the beginning"
+            assert gate.statistics() == SessionGate().statistics(), "all as at the start"
             gate.acquire_nowait("s", "next").release()
             gate.owner.close()
 
@@ -210,7 +209,7 @@ async def test_fencing_numbers_increase_with_leases(
     gate.start_fences_at(1_000)
     assert gate.acquire_nowait("c", "four").fence == 1_000
     gate.start_fences_at(10)
-    assert gate.acquire_nowait("d", "five").fence == 1_001, "never back"
+    assert gate.acquire_nowait("d", "five").fence == 1_001, "fencing numbers never go back"
 
 
 async def test_double_release_keeps_next_holder(
@@ -231,7 +230,7 @@ async def test_entry_without_holder_is_removed(gate: SessionGate) -> None:
     assert not gate._entries
 
 
-# Clauses 3 and 6: the end of the actor.
+# Closing and crashes of the actor.
 
 
 async def test_waiters_leave_when_gate_closes(
@@ -248,7 +247,7 @@ async def test_waiters_leave_when_gate_closes(
     assert gate.statistics().waiting == 0
 
 
-async def test_a_closed_gate_lets_nobody_wait(gate: SessionGate) -> None:
+async def test_closed_gate_refuses_waiters(gate: SessionGate) -> None:
     gate.owner.close()
     await gate.owner.ended.wait()
     gate.acquire_nowait("s", "holder")
@@ -260,7 +259,6 @@ async def test_a_closed_gate_lets_nobody_wait(gate: SessionGate) -> None:
 async def test_statistics_count_leases_waiters_and_rejections(
     gate: SessionGate, nursery: trio.Nursery
 ) -> None:
-    """Clause 8."""
     gate.acquire_nowait("a", "one")
     gate.acquire_nowait("b", "two")
     await queue_up(nursery, gate, "three", session_id="b")

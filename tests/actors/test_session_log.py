@@ -1,4 +1,4 @@
-"""Append-only records, committed in groups: the stated exception of clause 2, and clause 4."""
+"""Append-only records, which are committed in groups."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -104,7 +104,7 @@ async def test_refused_append_harms_no_other(logged: Logged, nursery: trio.Nurse
     hook = logged.store.before_commit = Hook()
     first = attempt(nursery, a, "first")
     await hook.entered.wait()
-    b.state.last_seq = 7  # as if somebody else had written
+    b.state.last_seq = 7  # as if another writer had appended
     refused, third = attempt(nursery, b, "second"), attempt(nursery, c, "third")
     await wait_all_tasks_blocked()
     hook.go_on.set()
@@ -114,7 +114,7 @@ async def test_refused_append_harms_no_other(logged: Logged, nursery: trio.Nurse
     assert logged.log.statistics().failures == 1
 
 
-# Clause 4: a cancelled append.
+# Cancelled appends.
 
 
 async def test_unbatched_append_is_withdrawn_on_cancel(
@@ -167,7 +167,7 @@ async def test_batched_append_survives_cancel(logged: Logged, nursery: trio.Nurs
     assert texts(session) == ["kept"]
 
 
-# What a store may do.
+# Unusual but allowed behavior of a store.
 
 
 async def test_failed_commit_makes_next_run_reread(
@@ -267,11 +267,11 @@ async def test_missing_outcomes_stay_unknown(
         await append(session, "one")
 
 
-# Clauses 3 and 6: the end of the actor.
+# Closing and crashes of the actor.
 
 
 async def crash(logged: Logged) -> None:
-    """Break the actor as only a bug can."""
+    """Break the actor, as only a bug could."""
 
     async def bug() -> None:
         raise Bug
@@ -299,14 +299,14 @@ async def test_crash_resolves_every_kind_of_append(
     appends += [attempt(nursery, session, "x") for session in sessions[1:]]
     await wait_all_tasks_blocked()
     found = logged.log.statistics().appends
-    assert found.depth == found.capacity == 1_024, "five found no room"
+    assert found.depth == found.capacity == 1_024, "five appends found no room"
     await crash(logged)
     await served.ended.wait()
     assert {type(item.error) for item in appends} == {ActorCrashed}
     with pytest.raises(ActorCrashed):
         await append(sessions[0], "after the crash")
     for session in sessions:
-        session.close()  # as the runs do on their way out
+        session.close()  # as runs do when they end
 
 
 async def test_append_waiting_for_room_is_withdrawn(nursery: trio.Nursery, logged: Logged) -> None:
@@ -353,7 +353,6 @@ async def test_close_waits_for_running_appends(logged: Logged, nursery: trio.Nur
 
 
 async def test_statistics_count_sessions_commits_and_failures(logged: Logged) -> None:
-    """Clause 8."""
     (session,) = await opened(logged, "s")
     await append(session, "one", "two")
     logged.store.before_commit = Hook(OSError())

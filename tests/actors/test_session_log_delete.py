@@ -1,4 +1,4 @@
-"""Sessions that are deleted, or found to be gone, and records that are put in as they stand."""
+"""Sessions that are deleted or found to be gone, and records that are appended unchanged."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from tests.actors.store_helpers import Hook, Logged, ToldStore, serve_log
 
 
 class Deleting(ToldStore):
-    """A store whose deletions wait, or fail, where they are told to."""
+    """A store whose deletions wait or fail on request."""
 
     before_delete: Hook | None = None
 
@@ -33,7 +33,7 @@ async def write(logged: Logged, records: Sequence[AnyEvent]) -> None:
         await session.append_lines(records, [encode_event(record) for record in records])
 
 
-def told(logged: Logged) -> list[str]:
+def record_deletions(logged: Logged) -> list[str]:
     gone: list[str] = []
     logged.log._on_deleted = gone.append
     return gone
@@ -53,7 +53,7 @@ async def test_existing_records_are_kept_unchanged(
 
 async def test_deleted_session_is_gone_everywhere(nursery: trio.Nursery) -> None:
     logged = await serve_log(nursery)
-    gone = told(logged)
+    gone = record_deletions(logged)
     await write(logged, [note(1)])
     with logged.lease() as lease:
         await logged.log.delete(lease)
@@ -69,7 +69,7 @@ async def test_failed_deletion_makes_session_reread(
 ) -> None:
     store = Deleting()
     logged = await serve_log(nursery, store)
-    gone = told(logged)
+    gone = record_deletions(logged)
     await write(logged, [note(1)])
     store.before_delete = Hook(error)
     with logged.lease() as lease, pytest.raises(SessionStoreError, match="no"):
@@ -94,7 +94,7 @@ async def test_missing_session_leaves_memory_unless_held(
     nursery: trio.Nursery,
 ) -> None:
     logged = await serve_log(nursery)
-    gone = told(logged)
+    gone = record_deletions(logged)
     logged.log.forget("unknown")
     await write(logged, [note(1)])
     with logged.lease():

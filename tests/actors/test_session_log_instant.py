@@ -1,4 +1,4 @@
-"""A store that never waits is read and written where it is asked; the rest is as with any other."""
+"""A store that never waits is read and written synchronously; all else is as with other stores."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,11 +19,11 @@ from tests.actors.helpers import Attempt, Clock, CountedIds, said, scope_of
 
 @attrs.define(eq=False)
 class Instant(MemoryStore):
-    """Never waits, and fails where it is told to.
+    """A store that never waits, and that fails on request.
 
     Attributes:
-        before: Raised instead of the next answer.
-        after: Raised after the next append, which went through.
+        before: Raised instead of the next result.
+        after: Raised after the next append, which succeeds.
     """
 
     before: Exception | None = None
@@ -175,7 +175,7 @@ async def test_closed_log_answers_nothing(nursery: trio.Nursery) -> None:
 
 
 class Appends(MemoryStore):
-    """Has its own way to append, which its base knows nothing of."""
+    """A store that overrides `append`, but not `append_nowait`."""
 
     calls = 0
 
@@ -186,7 +186,7 @@ class Appends(MemoryStore):
 
 
 class Loads(MemoryStore):
-    """Has its own way to load."""
+    """A store that overrides `load`, but not `load_nowait`."""
 
     calls = 0
 
@@ -197,7 +197,7 @@ class Loads(MemoryStore):
 
 
 class Wrapped:
-    """Passes on what it does not do itself."""
+    """A store that forwards all other calls to an inner store."""
 
     calls = 0
 

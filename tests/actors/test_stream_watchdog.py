@@ -1,4 +1,4 @@
-"""Deadlines of many streams by one sweeping task, under a virtual clock."""
+"""Deadlines of many streams in one sweeper task, under a virtual clock."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from agent_actors.errors import DeadlineKind
 
 
 class Streams:
-    """A sweeper whose task is counted."""
+    """A sweeper, and the number of its tasks."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.started = 0
@@ -33,7 +33,7 @@ class Streams:
         self._nursery.start_soon(counted)
 
     async def expiry(self, watch: Watch) -> tuple[DeadlineKind | None, float]:
-        """Wait for the watch to be cancelled; say for what, and when."""
+        """Wait until the watch is cancelled; return the missed deadline and the time."""
         with watch.scope:
             await trio.sleep_forever()
         self.sweeper.unwatch(watch)
@@ -95,9 +95,7 @@ async def test_pause_restarts_the_idle_deadline(
     assert await streams.expiry(watch) == ("idle", 55)
 
 
-async def test_the_total_deadline_does_not_stand_still(
-    streams: Streams, autojump_clock: MockClock
-) -> None:
+async def test_total_deadline_is_never_paused(streams: Streams, autojump_clock: MockClock) -> None:
     watch = streams.sweeper.watch(DEADLINES)
     watch.pause()
     assert await streams.expiry(watch) == ("total", 100)
@@ -197,5 +195,5 @@ async def test_without_deadlines_no_task_sweeps(
     timed = streams.sweeper.watch(DEADLINES)
     assert await streams.expiry(timed) == ("first_token", 20)
     await wait_all_tasks_blocked()
-    assert streams.live == 0, "what is left has no deadline"
+    assert streams.live == 0, "the remaining streams have no deadline"
     assert watch.expired is None

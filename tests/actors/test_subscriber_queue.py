@@ -1,4 +1,4 @@
-"""What a subscriber still has to get: the seam between the log and what is published."""
+"""The queue of a subscriber: the switch from records of the log to published events."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ def record(seq: int, session_id: str = "s") -> Event:
 
 
 def drain(waiting: SubscriberQueue, log: list[Event]) -> list[str]:
-    """Take everything, reading the log of `s` as it is."""
+    """Take all items, and fill gaps from this log of `s`."""
     got: list[str] = []
     while (item := waiting.take()) is not None:
         if isinstance(item, Gap):
@@ -58,7 +58,7 @@ SESSIONS = ("a", "b")
 
 
 class Seam(RuleBasedStateMachine):
-    """Commits, publishing, deltas and readings of the log, in any order that a runtime allows."""
+    """Commits, publications, deltas and reads of the log, in any order that a runtime allows."""
 
     @initialize(
         capacity=st.integers(1, 4),
@@ -69,7 +69,7 @@ class Seam(RuleBasedStateMachine):
     )
     def begin(self, capacity: int, late: bool, before: int, after: int, only_notes: bool) -> None:
         self.logs: dict[str, list[Event]] = {name: [] for name in SESSIONS}
-        # Committed, and to be published next; and the greatest `seq` that was published.
+        # The committed events that are published next, and the greatest published `seq`.
         self.unpublished: dict[str, list[Event]] = {name: [] for name in SESSIONS}
         self.published: dict[str, int] = {"a": 0, "b": 0}
         self.got: list[Event] = []
@@ -79,7 +79,7 @@ class Seam(RuleBasedStateMachine):
         for number in range(before):
             self._commit("a", note=number % 2 == 0)
         self.published["a"] = before
-        # After which record each session has to come; None: with the first that is published.
+        # The record after which each session begins; None: at the first published record.
         self.began: dict[str, int | None] = {"a": after if late else None, "b": None}
         self.sessions = ("a",) if late else SESSIONS
         self.waiting = backlog(
@@ -114,7 +114,7 @@ class Seam(RuleBasedStateMachine):
 
     @rule(session_id=st.sampled_from(SESSIONS))
     def lose_the_publishing_of_a_commit(self, session_id: str) -> None:
-        """Its outcome was not known, and it went through all the same."""
+        """The outcome of the commit was unknown, but the commit succeeded."""
         self.unpublished[session_id] = []
 
     @rule(session_id=st.sampled_from(SESSIONS))
@@ -163,7 +163,7 @@ class Seam(RuleBasedStateMachine):
         for name in self.sessions:
             seqs = {e.seq for e in self.got if e.session_id == name}
             due = {seq for seq in self._due(name) if (seq or 0) <= self.published[name]}
-            assert due <= seqs, f"missing of {name}: {sorted(due - seqs, key=str)}"
+            assert due <= seqs, f"missing in {name}: {sorted(due - seqs, key=str)}"
         target(float(self.waiting.dropped))
 
 
@@ -241,7 +241,7 @@ def test_record_published_while_log_is_read() -> None:
     assert (waiting.take(), waiting.dropped) == (None, 0)
 
 
-def test_reading_may_go_on_where_it_ended() -> None:
+def test_reading_continues_where_it_ended() -> None:
     waiting = backlog(session_id="s", after_seq=0)
     waiting.offer(record(5))
     gap = waiting.take()
@@ -263,7 +263,7 @@ def test_restarted_log_is_followed_from_start(read: bool) -> None:
     waiting.offer(record(1))
     if gap is not None:
         assert isinstance(gap, Gap)
-        assert not waiting.fill(gap, 12), "what was read may be of either log"
+        assert not waiting.fill(gap, 12), "the records may come from either log"
     assert drain(waiting, [record(1)]) == ["s1"]
     assert waiting.dropped == 2
     waiting.session_left("s")
@@ -338,7 +338,7 @@ def test_number_of_remembered_ids_is_configurable(window: int, noticed: bool) ->
 
 
 @pytest.mark.parametrize("fill", [backlog, lambda: backlog(session_id="s", after_seq=0)])
-def test_a_backlog_that_is_cleared_has_nothing(fill: Callable[[], SubscriberQueue]) -> None:
+def test_cleared_queue_is_empty(fill: Callable[[], SubscriberQueue]) -> None:
     waiting = fill()
     waiting.offer(record(1))
     waiting.clear()

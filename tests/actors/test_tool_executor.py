@@ -1,4 +1,4 @@
-"""Bounded parallel tools: clauses 2, 4, 7 and 8 of the contract, at the executor."""
+"""Parallel tool calls within limits: shares, cancellation, nested calls, and statistics."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -48,7 +48,7 @@ async def small(nursery: trio.Nursery, *, runtime: int, run: int) -> ToolExecuto
     return made
 
 
-# Shares and bounds.
+# Shares and limits.
 
 
 @pytest.mark.feature("ASDK-035")
@@ -96,7 +96,6 @@ async def test_800_calls_respect_the_cap(executor: ToolExecutor, autojump_clock:
 async def test_stuck_run_leaves_slots_for_others(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 2."""
     executor = await small(nursery, runtime=20, run=16)
     crowd = Crowd()
     stuck = [call_of(crowd.tool, number) for number in range(100)]
@@ -174,7 +173,7 @@ async def test_exclusive_tool_runs_alone_in_its_run(
     assert nothing_is_held(executor)
 
 
-# Clause 4: a cancelled call.
+# Cancelled calls.
 
 
 async def test_cancelled_call_runs_finally_and_frees_slots(
@@ -241,7 +240,7 @@ async def test_nursery_errors_of_cancelled_tool_are_contained(
 
 @tool
 async def crumbling() -> None:
-    """Its children fail when they are told to stop."""
+    """Fail in the child tasks when cancelled."""
 
     async def child(error: BaseException) -> None:
         try:
@@ -301,7 +300,7 @@ def test_cancel_at_any_step_frees_slots() -> None:
     assert cancel_at_every_step(turn, around=around) > 15
 
 
-# Clause 7: nested calls under one cap.
+# Nested calls under one limit.
 
 
 async def test_nested_calls_under_one_slot_finish(
@@ -327,7 +326,7 @@ async def test_nested_calls_under_one_slot_finish(
     assert executor.statistics().tools.peak == 1
 
 
-# Clause 2: the asker's context.
+# Context variables.
 
 
 async def test_tool_sees_context_variables_of_caller(
@@ -350,7 +349,7 @@ async def test_tool_sees_context_variables_of_caller(
         assert (result.content, left) == (name, name)
 
 
-# Clauses 6 and 8.
+# Closing and statistics.
 
 
 async def test_a_closed_executor_takes_no_calls(executor: ToolExecutor) -> None:

@@ -1,4 +1,4 @@
-"""In which order the calls of a run begin, and what becomes of those that do not get to begin."""
+"""The order in which the calls of a run begin, and calls that end before they begin."""
 
 from contextvars import ContextVar
 
@@ -31,7 +31,7 @@ async def serving(nursery: trio.Nursery, *, tools: int = 16) -> ToolExecutor:
     return made
 
 
-def telling(log: list[str], name: str, *, exclusive: bool = False) -> Tool:
+def logging_tool(log: list[str], name: str, *, exclusive: bool = False) -> Tool:
     async def handler(arguments: dict[str, object]) -> None:
         log.append(f"{name}{arguments['item']}")
         await trio.lowlevel.checkpoint()
@@ -68,7 +68,7 @@ def test_calls_begin_in_model_order(
 
     run_in_order(main, seed)
     assert begun == list(range(8))
-    assert len(ticks) == 1, "and all in one tick"
+    assert len(ticks) == 1, "all calls begin in one tick"
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -76,7 +76,7 @@ def test_exclusive_tool_keeps_its_place(
     seed: int,
 ) -> None:
     log: list[str] = []
-    shared, alone = telling(log, "shared"), telling(log, "alone", exclusive=True)
+    shared, alone = logging_tool(log, "shared"), logging_tool(log, "alone", exclusive=True)
 
     async def main() -> None:
         async with trio.open_nursery() as nursery:
@@ -175,7 +175,7 @@ async def test_queued_call_keeps_no_turn(
     with assert_no_checkpoints():
         (third,) = await submit(executor, other, call_of(crowd.tool, 2))
     await wait_all_tasks_blocked()
-    assert crowd.inside == 2, "one of each run"
+    assert crowd.inside == 2, "one call of each run"
     second.cancel("not wanted")
     crowd.leave.set()
     for request in (first, second, third):

@@ -1,4 +1,4 @@
-"""Whatever a tool does comes back as a result, and what its handler gets to know."""
+"""Every outcome of a tool is a result, and the context that a handler gets."""
 
 import logging
 import math
@@ -39,7 +39,7 @@ def raises(error: BaseException) -> Callable[[dict[str, JsonValue]], None]:
 
 @pytest.mark.parametrize("kind", ["async", "thread"])
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (ValueError("no such city"), "tool 'failing' raised ValueError: no such city"),
         (KeyError(), "tool 'failing' raised KeyError: no message"),
@@ -56,9 +56,9 @@ def raises(error: BaseException) -> Callable[[dict[str, JsonValue]], None]:
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
 async def test_tool_exception_becomes_an_error_result(
-    executor: ToolExecutor, error: BaseException, told: str, kind: str
+    executor: ToolExecutor, error: BaseException, expected: str, kind: str
 ) -> None:
-    """Clause 5: neither its asker nor the actor gets an exception."""
+    """Neither the caller nor the actor gets an exception."""
 
     async def later(_: dict[str, JsonValue]) -> None:
         await trio.lowlevel.checkpoint()
@@ -68,7 +68,7 @@ async def test_tool_exception_becomes_an_error_result(
     for _ in range(2):
         found = await run_one(executor, run_of(failing), call_of(failing))
         assert found.is_error
-        assert found.content == told
+        assert found.content == expected
     assert nothing_is_held(executor)
 
 
@@ -162,7 +162,7 @@ async def test_late_tool_is_awaited_during_cleanup(
     assert found.duration == 3.0
 
 
-async def test_structured_data_is_kept_beside_the_text(executor: ToolExecutor) -> None:
+async def test_structured_data_is_kept_with_text(executor: ToolExecutor) -> None:
     @tool
     async def measured() -> ToolOutput:
         return ToolOutput("warm", data={"celsius": 21})

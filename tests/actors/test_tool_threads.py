@@ -1,4 +1,7 @@
-"""Sync handlers in threads: joined or abandoned, and bounded. Threads wait for events only."""
+"""Sync handlers in threads: joined or abandoned, and limited in number.
+
+The threads only wait for events.
+"""
 
 import threading
 from contextvars import ContextVar
@@ -25,7 +28,7 @@ from tests.actors.tool_helpers import (
 
 tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits this long.
 LONG = 5.0
 
 
@@ -36,7 +39,7 @@ async def serving(nursery: trio.Nursery, **bounds: int) -> ToolExecutor:
 
 
 class Blocked:
-    """A tool whose thread waits until it is let go, whatever happens to its call."""
+    """A tool whose thread waits until the test releases it, even if its call is cancelled."""
 
     def __init__(self, name: str = "blocked", *, abandon: bool = False) -> None:
         self.inside = 0
@@ -62,19 +65,18 @@ class Blocked:
             self.returned.set()
 
 
-async def until_free(executor: ToolExecutor) -> None:
+async def wait_until_free(executor: ToolExecutor) -> None:
     with trio.fail_after(LONG):
-        while not nothing_is_held(executor):  # noqa: ASYNC110 - a thread's end wakes nobody
+        while not nothing_is_held(executor):  # noqa: ASYNC110 - the end of a thread wakes no task
             await trio.sleep(0.001)
 
 
-# Joined.
+# Joined threads.
 
 
 async def test_sync_handler_thread_sees_context_variables(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 2."""
     executor = await serving(nursery)
 
     @tool
@@ -90,7 +92,6 @@ async def test_sync_handler_thread_sees_context_variables(
 async def test_joined_handler_ends_with_its_thread(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 4."""
     executor = await serving(nursery)
     entered, log = trio.Event(), list[str]()
     leave = threading.Event()
@@ -115,7 +116,7 @@ async def test_joined_handler_ends_with_its_thread(
     leave.set()
     await asker.ended.wait()
     assert log[1:] == ["returned"]
-    assert asker.value.content == "stopped", "a value that was reached is returned"
+    assert asker.value.content == "stopped", "the reached value is returned"
     assert nothing_is_held(executor)
 
 
@@ -182,7 +183,7 @@ async def test_thread_progress_is_ordered_before_result(
 
     run = run_of(count, progress=progress)
     await run_one(executor, run, call_of(count))
-    assert [told for _, _, told in progress.told] == [0, 1, 2, "from a thread of its own"]
+    assert [report for _, _, report in progress.told] == [0, 1, 2, "from a thread of its own"]
 
 
 async def test_nested_thread_sees_no_cancel(
@@ -226,10 +227,10 @@ async def test_handler_may_run_its_own_event_loop(
 
     found = await run_one(executor, run_of(nested, progress=Here()), call_of(nested))
     assert tasks == [trio.lowlevel.current_trio_token()]
-    assert found.content == "false", "a cancel of its own inner run is not one of the call"
+    assert found.content == "false", "cancelling the inner trio run does not cancel the call"
 
 
-# Abandoned.
+# Abandoned threads.
 
 
 async def test_abandoned_call_ends_while_thread_is_counted(
@@ -239,7 +240,7 @@ async def test_abandoned_call_ends_while_thread_is_counted(
     blocked = Blocked(abandon=True)
     request = await executor.submit(run_of(blocked.tool), call_of(blocked.tool))
     await blocked.entered.wait()
-    assert executor.statistics().threads.used == 0, "abandonable ones have a limit of their own"
+    assert executor.statistics().threads.used == 0, "abandonable threads have their own limit"
     request.cancel("the run ended")
     await request.wait_done()
     assert not blocked.returned.is_set()
@@ -248,7 +249,7 @@ async def test_abandoned_call_ends_while_thread_is_counted(
     found = executor.statistics()
     assert (found.tools.used, found.abandoned) == (0, 1)
     blocked.go_on.set()
-    await until_free(executor)
+    await wait_until_free(executor)
     with pytest.raises(RequestCancelled):  # its result is dropped
         request.result()
 
@@ -261,7 +262,7 @@ async def test_uncancelled_abandonable_call_returns_its_result(
     blocked.go_on.set()
     found = await run_one(executor, run_of(blocked.tool), call_of(blocked.tool))
     assert found.content == "left"
-    await until_free(executor)
+    await wait_until_free(executor)
 
 
 async def test_late_abandonable_call_is_an_error(
@@ -274,7 +275,7 @@ async def test_late_abandonable_call_is_an_error(
     assert found.is_error
     assert "did not finish within 0.001 s" in str(found.content)
     blocked.go_on.set()
-    await until_free(executor)
+    await wait_until_free(executor)
 
 
 async def test_too_many_abandoned_threads_is_an_error(
@@ -292,10 +293,10 @@ async def test_too_many_abandoned_threads_is_an_error(
     assert found.content == "the tool was not run, since 2 abandoned tools are still running"
     for item in blocked:
         item.go_on.set()
-    await until_free(executor)
+    await wait_until_free(executor)
     found = await run_one(executor, run_of(blocked[2].tool), call_of(blocked[2].tool))
     assert found.content == "left"
-    await until_free(executor)
+    await wait_until_free(executor)
 
 
 def test_abandoned_thread_may_outlive_trio() -> None:

@@ -1,4 +1,4 @@
-"""An executor, runs and calls for the tests of tools."""
+"""An executor, runs and calls for the tool tests."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from agent_actors.tools import Tool
 
 @attrs.define(eq=False)
 class Progress:
-    """What the calls of a run reported."""
+    """The progress reports of a run's calls."""
 
     told: list[tuple[str, str, JsonValue]] = attrs.field(factory=list[tuple[str, str, JsonValue]])
 
@@ -70,7 +70,7 @@ def nothing_is_held(executor: ToolExecutor) -> bool:
 
 
 class Crowd:
-    """A tool that counts who is in it, and lets nobody out before told."""
+    """A tool that counts its concurrent calls, which return when the test sets `leave`."""
 
     def __init__(
         self, name: str = "crowd", *, max_concurrency: int | None = None, exclusive: bool = False

@@ -1,4 +1,4 @@
-"""Agents for the small faces, and readers of what these show."""
+"""Agents for `Client` and `query()`, and readers of their blocks."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ def agent(
     hooks: Hooks = (),
     **settings: object,
 ) -> tuple[AgentOptions, ScriptedModel]:
-    """An agent that answers so, and the model that it asks."""
+    """Return an agent with these turns, and its model."""
     model = ScriptedModel(turns)
     options = AgentOptions(
         model="m",
@@ -50,18 +50,18 @@ def agent(
 
 
 async def read(client: Client) -> list[StreamBlock]:
-    """A turn to its end."""
+    """Read a turn to its end."""
     return [block async for block in client.receive_messages()]
 
 
 async def ask(client: Client, prompt: str) -> list[StreamBlock]:
-    """A whole turn."""
+    """Run a complete turn."""
     await client.query(prompt)
     return await read(client)
 
 
 def shown(blocks: Sequence[StreamBlock]) -> list[str]:
-    """Blocks in a word or two each."""
+    """Describe each block in a word or two."""
     return [_shown(block) for block in blocks]
 
 
@@ -84,10 +84,10 @@ def _shown(block: StreamBlock) -> str:
 
 
 def calls_of(blocks: Sequence[StreamBlock]) -> list[ToolUseBlock]:
-    """The calls among them."""
+    """Return the calls among the blocks."""
     return [block for block in blocks if isinstance(block, ToolUseBlock)]
 
 
 def roles(request: ModelRequest) -> list[str]:
-    """Who speaks in a request, in order."""
+    """Return the roles of the messages of a request, in order."""
     return [message.role for message in request.messages]

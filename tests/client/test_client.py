@@ -1,4 +1,4 @@
-"""A client whose tools the caller carries out: turns, calls, results, and the history."""
+"""A client whose caller carries out the tools: turns, calls, results, and the history."""
 
 from typing import TYPE_CHECKING
 
@@ -42,7 +42,7 @@ def test_manual_mode_is_default_with_limits() -> None:
     assert options.max_turns is None
 
 
-def test_a_limit_that_cannot_be_is_refused() -> None:
+def test_invalid_limit_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"max_tool_iterations must not be negative; got -1"):
         agent("x", max_tool_iterations=-1)
     with pytest.raises(ConfigError, match=r"max_turns must be at least 1, or None .*; got 0"):
@@ -91,7 +91,7 @@ async def test_empty_prompt_continues_the_conversation(go_on: str) -> None:
 
 @pytest.mark.feature("OAS-052", "OAS-053")
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         ("as it is", "as it is"),
         ({"a": [1, None]}, '{"a": [1, null]}'),
@@ -102,14 +102,14 @@ async def test_empty_prompt_continues_the_conversation(go_on: str) -> None:
         (ToolOutput("said", data={"kept": 1}), "said"),
     ],
 )
-async def test_tool_return_value_becomes_text_or_json(content: object, told: str) -> None:
+async def test_tool_return_value_becomes_text_or_json(content: object, expected: str) -> None:
     options, _ = agent(ONE_SUM)
     async with Client(options) as client:
         (use,) = calls_of(await ask(client, "1 + 2?"))
         await client.add_tool_result(use.id, content)
         assert client.history[-1] == {
             "role": "tool",
-            "content": told,
+            "content": expected,
             "tool_call_id": use.id,
             "name": "add",
         }
@@ -251,7 +251,7 @@ async def test_the_history_is_a_copy() -> None:
             {"role": "user", "content": "?"},
             {"role": "assistant", "content": "One."},
         ]
-    assert len(client.history) == 2, "it can be read when the client was left"
+    assert len(client.history) == 2, "the history is readable after leaving"
 
 
 @pytest.mark.feature("OAS-056")
@@ -418,18 +418,19 @@ async def test_resuming_client_lists_waiting_calls() -> None:
         async with Client(options, runtime=runtime, session_id="s") as first:
             assert first.open_calls == ()
             await first.query("Sums?")
-            await wait_all_tasks_blocked()  # until its run has ended, and nobody has read that
+            # Until its run has ended, but no reader has seen the end.
+            await wait_all_tasks_blocked()
             assert first.open_calls == (), "a turn is in progress"
             blocks = await read(first)
             assert first.open_calls == tuple(calls_of(blocks))
-        assert first.open_calls == tuple(calls_of(blocks)), "they are open when it is left"
+        assert first.open_calls == tuple(calls_of(blocks)), "the calls stay open after leaving"
         async with Client(options, runtime=runtime, resume="s") as second:
             for use in second.open_calls:
                 await second.add_tool_result(use.id, await add.execute(use.input))
                 assert use not in second.open_calls
             assert await ask(second, "") == [TextBlock("Done.")]
-    told = [message.blocks[0] for message in model.requests[1].messages[-2:]]
-    assert [one.content for one in told if isinstance(one, ToolResultBlock)] == [
+    expected = [message.blocks[0] for message in model.requests[1].messages[-2:]]
+    assert [one.content for one in expected if isinstance(one, ToolResultBlock)] == [
         {"sum": 3},
         {"sum": 7},
     ]

@@ -1,4 +1,4 @@
-"""A client whose tools run by themselves: rounds, failures, and what is shown of them."""
+"""A client whose tools run by themselves: rounds, failures, and the blocks that readers see."""
 
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ async def test_tools_run_until_response_without_call() -> None:
 async def test_text_streams_while_tools_run(autojump_clock: MockClock) -> None:
     @tool
     async def slow(seconds: float) -> str:
-        """Takes its time."""
+        """Take some time."""
         await trio.sleep(seconds)
         return "done"
 
@@ -55,7 +55,7 @@ async def test_text_streams_while_tools_run(autojump_clock: MockClock) -> None:
 
 @pytest.mark.feature("OAS-046", "OAS-047", "OAS-048")
 @pytest.mark.parametrize(
-    ("name", "arguments", "told"),
+    ("name", "arguments", "expected"),
     [
         ("nope", {}, "unknown tool 'nope'; the available tools are: add, broken"),
         ("broken", {}, "tool 'broken' raised ValueError: no luck with {}"),
@@ -63,7 +63,7 @@ async def test_text_streams_while_tools_run(autojump_clock: MockClock) -> None:
     ],
 )
 async def test_failed_call_is_shown_and_reported(
-    name: str, arguments: dict[str, int], told: str
+    name: str, arguments: dict[str, int], expected: str
 ) -> None:
     after: list[object] = []
 
@@ -78,11 +78,11 @@ async def test_failed_call_is_shown_and_reported(
     assert shown(blocks) == [f"use {name}", f"error {name}", f"result {name}", "text Sorry."]
     error, result = blocks[1:3]
     assert isinstance(error, ToolUseError)
-    assert (error.error, error.id) == (told, "call_1_0")
+    assert (error.error, error.id) == (expected, "call_1_0")
     assert error.raw_data is not None
-    failure: JsonObject = {"error": told, "tool": name}
+    failure: JsonObject = {"error": expected, "tool": name}
     assert result == ToolResultBlock("call_1_0", failure, is_error=True, name=name)
-    assert after == [failure], "hooks and the model are told the same"
+    assert after == [failure], "hooks and the model get the same error"
     (sent,) = model.requests[1].messages[-1].blocks
     assert sent == result
 
@@ -97,7 +97,7 @@ async def test_failed_call_without_hooks_is_reported() -> None:
 async def test_error_object_of_tool_is_kept() -> None:
     @tool
     async def picky() -> dict[str, object]:
-        """Says no."""
+        """Refuse the argument."""
         raise RuntimeError("no")
 
     options, _ = agent(call("picky", {}), "Sorry.", tools=[picky], auto_execute_tools=True)
@@ -114,7 +114,7 @@ async def test_n_rounds_make_n_plus_one_responses(rounds: int) -> None:
 
     @tool
     async def count(n: int) -> str:
-        """Counts."""
+        """Count."""
         ran.append(n)
         return "counted"
 

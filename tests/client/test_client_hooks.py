@@ -1,4 +1,4 @@
-"""Hooks around a client: prompts, calls that are handed out, and their results."""
+"""Hooks around a client: prompts, handed-out calls, and their results."""
 
 import pytest
 import trio
@@ -250,8 +250,10 @@ async def test_call_stop_closes_every_call() -> None:
         with pytest.raises(ClientError, match="has a result"):
             await client.add_tool_result("call_1_0", "3")
         records = await store.load(client.session_id, after_seq=0)
-    told = [record for record in records if isinstance(record, ToolResult)]
-    assert [(one.is_error, "enough" in str(one.content)) for one in told] == [(True, True)] * 2
+    tool_results = [record for record in records if isinstance(record, ToolResult)]
+    assert [(one.is_error, "enough" in str(one.content)) for one in tool_results] == [
+        (True, True)
+    ] * 2
 
 
 async def test_dependent_call_is_closed_with_reason(
@@ -270,8 +272,8 @@ async def test_dependent_call_is_closed_with_reason(
         await trio.sleep(1)
         await client.interrupt()
         assert not calls_of(await read(client))
-        told = [str(m["content"]) for m in client.history if m["role"] == "tool"]
-        assert ["interrupt" in one for one in told] == [True, True]
+        tool_results = [str(m["content"]) for m in client.history if m["role"] == "tool"]
+        assert ["interrupt" in one for one in tool_results] == [True, True]
 
 
 async def test_result_records_belong_to_asking_run() -> None:

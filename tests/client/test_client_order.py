@@ -1,4 +1,4 @@
-"""Who may use a client, and when; leaving a turn, interrupting it, and cancelling anything."""
+"""The order of a client's calls; leaving a turn, interrupting it, and cancelling any call."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -134,7 +134,7 @@ async def test_new_query_ends_an_unread_turn(
         async for _ in left:
             break
         assert shown(await ask(client, "Second?")) == ["text Two."]
-        assert [block async for block in left] == [], "what was left shows nothing of another turn"
+        assert [block async for block in left] == [], "no blocks of another turn"
         assert client.result is not None
         assert client.result.text == "Two."
         check_quiet(runtime)
@@ -207,7 +207,7 @@ async def test_session_of_another_run_is_busy(autojump_clock: MockClock) -> None
                 await client.query("?")
 
 
-# Interrupting.
+# Interrupts.
 
 
 async def test_interrupt_leaves_valid_history(
@@ -223,7 +223,7 @@ async def test_interrupt_leaves_valid_history(
         nursery.start_soon(reader)
         await trio.sleep(1)
         await client.interrupt()
-        assert model.live == 0, "nothing of the run is alive when it returns"
+        assert model.live == 0, "the run has ended when the call returns"
         await wait_all_tasks_blocked()
         assert blocks == ["text One."]
         assert client.result is not None
@@ -249,7 +249,7 @@ async def test_interrupt_during_tools_leaves_results(
 
     @tool
     async def slow() -> None:
-        """Takes for ever."""
+        """Take forever."""
         try:
             await trio.sleep_forever()
         finally:
@@ -323,11 +323,11 @@ async def test_interrupt_during_prompt_hook(
     assert model.requests == []
 
 
-# Several results at once, and cancelling.
+# Concurrent results, and cancellation.
 
 
 class SlowStore(MemoryStore):
-    """It has to be waited for."""
+    """A store whose writes take a second."""
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
         await trio.sleep(1)
@@ -364,7 +364,7 @@ async def test_tasks_may_add_results_at_once(autojump_clock: MockClock, tasks: i
 
 
 def is_service(task: trio.lowlevel.Task) -> bool:
-    """A sweeper of the runtime, which is first needed within the cancelled code."""
+    """Return whether this is a sweeper of the runtime, which the cancelled code starts."""
     return task.name.endswith("ActorLoop._background")
 
 
@@ -406,10 +406,10 @@ async def check(step: int, outcome: StepOutcome[_Around]) -> None:
     records = [r for r in await store.load("s", after_seq=0) if isinstance(r, Event)]
     used = [r.tool_use_id for r in records if isinstance(r, ToolUse)]
     results = [r for r in records if isinstance(r, ToolResult)]
-    assert all(r.content for r in results), "a call that was put down has no result of its own"
-    told = [r.tool_use_id for r in results]
-    assert len(told) == len(set(told))
-    assert set(told) <= set(used)
+    assert all(r.content for r in results), "every recorded result has content"
+    answered = [r.tool_use_id for r in results]
+    assert len(answered) == len(set(answered))
+    assert set(answered) <= set(used)
     if not outcome.cancelled:
         assert outcome.value == ["text It is 3."]
         return

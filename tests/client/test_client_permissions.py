@@ -1,4 +1,4 @@
-"""A client whose agent has a policy: calls are judged before they are handed out."""
+"""A client whose agent has a policy: calls are checked before they are handed out."""
 
 import pytest
 import trio
@@ -66,8 +66,8 @@ async def test_next_prompt_denies_open_question() -> None:
             r for r in await store.load(client.session_id, after_seq=0) if isinstance(r, Event)
         ]
     used = [r.tool_use_id for r in records if isinstance(r, ToolUse)]
-    told = [r.tool_use_id for r in records if isinstance(r, ToolResult)]
-    assert sorted(used) == sorted(told)
+    answered = [r.tool_use_id for r in records if isinstance(r, ToolResult)]
+    assert sorted(used) == sorted(answered)
     check_history(model.requests[1].messages)
 
 

@@ -1,4 +1,4 @@
-"""A client and a query over real sockets, in both protocols, and what goes over the wire."""
+"""A client and a query over real sockets, in both protocols, and the requests that they send."""
 
 from typing import Literal
 
@@ -71,7 +71,7 @@ async def test_broken_stream_is_reported_and_retryable(protocol: str) -> None:
 
 
 @each_protocol
-async def test_a_query(protocol: str) -> None:
+async def test_query_over_sockets(protocol: str) -> None:
     async with (
         ScriptedEndpoint([reply(say("Hello."))]) as endpoint,
         query("Hi.", options(endpoint, protocol)) as messages,

@@ -1,4 +1,4 @@
-"""Which blocks an event shows; on whichever place of a stream it comes."""
+"""The blocks that each event produces, at any position of a stream."""
 
 from collections.abc import Iterable
 
@@ -47,10 +47,10 @@ def answer(*blocks: AssistantBlock) -> Event:
 
 
 def result(call_id: str, *, is_error: bool = False) -> Event:
-    return ToolResult(SCOPE, "", 0.0, call_id, "add", "told", is_error)
+    return ToolResult(SCOPE, "", 0.0, call_id, "add", "done", is_error)
 
 
-def shown(events: Iterable[Event], *, client_side_tools: bool = False) -> list[StreamBlock]:
+def blocks_of(events: Iterable[Event], *, client_side_tools: bool = False) -> list[StreamBlock]:
     reader = BlockReader(client_side_tools=client_side_tools)
     return [block for event in events for block in reader.take(event)]
 
@@ -62,20 +62,20 @@ def test_streamed_content_is_not_repeated() -> None:
         delta("."),
         answer(ThinkingBlock("Hm."), TextBlock("Yes.")),
     ]
-    assert shown(events) == [ThinkingBlock("Hm."), TextBlock("Yes"), TextBlock(".")]
+    assert blocks_of(events) == [ThinkingBlock("Hm."), TextBlock("Yes"), TextBlock(".")]
 
 
 def test_unstreamed_content_comes_with_response() -> None:
     image = ImageBlock("https://x/y.png")
     whole = (ThinkingBlock("Hm."), ThinkingBlock("", "sealed"), TextBlock("Yes."), image)
-    assert shown([answer(*whole)]) == [whole[0], whole[2], image]
+    assert blocks_of([answer(*whole)]) == [whole[0], whole[2], image]
     two_answers = [delta("One."), answer(TextBlock("One.")), answer(TextBlock("Two."))]
-    assert shown(two_answers) == [TextBlock("One."), TextBlock("Two.")]
+    assert blocks_of(two_answers) == [TextBlock("One."), TextBlock("Two.")]
 
 
 def test_restarted_response_announces_itself() -> None:
     events = [delta("Hel"), AttemptRestarted(SCOPE, "", 0.0, 2, "it broke"), delta("Hello.")]
-    assert shown([*events, answer(TextBlock("Hello."))]) == [
+    assert blocks_of([*events, answer(TextBlock("Hello."))]) == [
         TextBlock("Hel"),
         AnswerRestarted("it broke"),
         TextBlock("Hello."),
@@ -85,29 +85,30 @@ def test_restarted_response_announces_itself() -> None:
 @pytest.mark.parametrize("client_side_tools", [False, True])
 def test_broken_call_is_one_error(client_side_tools: bool) -> None:
     events = [answer(BROKEN), result("b", is_error=True)]
-    assert shown(events, client_side_tools=client_side_tools) == [BROKEN]
+    assert blocks_of(events, client_side_tools=client_side_tools) == [BROKEN]
 
 
 def test_automatic_call_is_followed_by_result() -> None:
-    assert shown([answer(USE), result("a")]) == [USE, ToolResultBlock("a", "told", name="add")]
-    failed = shown([answer(USE), result("a", is_error=True)])
+    assert blocks_of([answer(USE), result("a")]) == [USE, ToolResultBlock("a", "done", name="add")]
+    failed = blocks_of([answer(USE), result("a", is_error=True)])
     assert failed[1:] == [
-        ToolUseError("told", '{"n":1}', "a", "add"),
-        ToolResultBlock("a", "told", is_error=True, name="add"),
+        ToolUseError("done", '{"n":1}', "a", "add"),
+        ToolResultBlock("a", "done", is_error=True, name="add"),
     ]
 
 
 def test_yielded_call_shows_only_denials() -> None:
-    assert shown([answer(USE)], client_side_tools=True) == []
-    assert shown([answer(USE), result("a")], client_side_tools=True) == []
-    refused = shown([answer(USE), result("a", is_error=True)], client_side_tools=True)
-    assert refused == [ToolUseError("told", '{"n":1}', "a", "add")]
+    assert blocks_of([answer(USE)], client_side_tools=True) == []
+    assert blocks_of([answer(USE), result("a")], client_side_tools=True) == []
+    refused = blocks_of([answer(USE), result("a", is_error=True)], client_side_tools=True)
+    assert refused == [ToolUseError("done", '{"n":1}', "a", "add")]
 
 
-def test_what_bears_on_nobody_is_passed_over() -> None:
+def test_irrelevant_events_yield_no_blocks() -> None:
     opaque = OpaqueBlock({"type": "search"}, "somebody")
     assert (
-        shown([Notification(SCOPE, "", 0.0, "x"), answer(opaque), result("of another run")]) == []
+        blocks_of([Notification(SCOPE, "", 0.0, "x"), answer(opaque), result("of another run")])
+        == []
     )
 
 
@@ -120,13 +121,13 @@ def test_what_bears_on_nobody_is_passed_over() -> None:
         ([1], "[1]"),
     ],
 )
-def test_what_went_wrong_is_told_in_words(content: object, text: str) -> None:
+def test_errors_are_described_in_words(content: object, text: str) -> None:
     assert error_text(content) == text  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))
 def test_text_is_shown_once_for_any_split(pieces: list[str]) -> None:
     whole = "".join(pieces)
-    blocks = shown([*map(delta, pieces), answer(TextBlock(whole))])
+    blocks = blocks_of([*map(delta, pieces), answer(TextBlock(whole))])
     assert "".join(block.text for block in blocks if isinstance(block, TextBlock)) == whole
     assert len(blocks) == len(pieces)

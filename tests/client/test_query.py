@@ -1,4 +1,4 @@
-"""query(), run() and run_sync(): inside and outside of a runtime, dropped, failed and refused."""
+"""query(), run() and run_sync(): inside and outside a runtime, dropped, failed and refused."""
 
 import asyncio
 import gc
@@ -32,7 +32,7 @@ from tests.client.helpers import ONE_SUM, agent, shown
 from tests.run.helpers import check_quiet
 
 
-async def told(messages: AsyncIterable[QueryMessage]) -> list[str]:
+async def texts_of(messages: AsyncIterable[QueryMessage]) -> list[str]:
     return [one async for message in messages for one in shown(message.content)]
 
 
@@ -41,7 +41,7 @@ async def test_messages_are_deltas_calls_and_end() -> None:
     options, model = agent([say("Hello.", chunks=2), call("add", {"a": 1, "b": 2})])
     async with query("Hi.", options) as messages:
         found = [message async for message in messages]
-        assert [one async for one in messages] == [], "it is read once"
+        assert [one async for one in messages] == [], "the messages can be read only once"
         result = messages.result
     use = ToolUseBlock("call_1_0", "add", {"a": 1, "b": 2}, '{"a":1,"b":2}')
     assert result is not None
@@ -60,12 +60,12 @@ async def test_bare_loop_works_inside_runtime() -> None:
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
         asked = query("Hi.", options)
-        assert await told(asked) == ["text Hello."]
+        assert await texts_of(asked) == ["text Hello."]
         assert asked.result is not None
         assert runtime.statistics().runs_started == 1
         check_quiet(runtime)
         async with query("Hi.", agent("Again.")[0]) as messages:
-            assert await told(messages) == ["text Again."]
+            assert await texts_of(messages) == ["text Again."]
         assert runtime.statistics().runs_started == 2
 
 
@@ -73,20 +73,20 @@ async def test_bare_loop_works_inside_runtime() -> None:
 async def test_bare_loop_outside_explains_usage() -> None:
     asked = query("Hi.", agent("Hello.")[0])
     with pytest.raises(TypeError, match=r"async with query\(\.\.\.\) as messages:\n +async for"):
-        await told(asked)
+        await texts_of(asked)
     async with asked as messages:
-        assert await told(messages) == ["text Hello."]
+        assert await texts_of(messages) == ["text Hello."]
 
 
-async def test_a_runtime_that_has_closed_is_none() -> None:
+async def test_closed_runtime_is_not_used() -> None:
     async with open_runtime() as outer:
         async with open_runtime() as inner:
             pass
-        await told(query("Hi.", agent("Hello.")[0]))
+        await texts_of(query("Hi.", agent("Hello.")[0]))
         assert (outer.statistics().runs_started, inner.is_open) == (1, False)
         await outer.aclose()
         with pytest.raises(TypeError):
-            await told(query("Hi.", agent("Hello.")[0]))
+            await texts_of(query("Hi.", agent("Hello.")[0]))
 
 
 async def test_dropped_iterator_cancels_its_run(
@@ -130,7 +130,7 @@ def test_iterator_may_outlive_its_trio_run() -> None:
     gc.collect()
 
 
-async def test_an_iterator_that_never_began_leaves_nothing() -> None:
+async def test_unstarted_iterator_leaves_nothing() -> None:
     async with open_runtime() as runtime:
         aiter(query("Hi.", agent("x")[0]))
         assert runtime.statistics().runs_started == 0
@@ -150,7 +150,7 @@ async def test_a_query_is_one_run() -> None:
     asked = query("Hi.", agent("One.", "Two.")[0])
     async with asked as messages:
         assert aiter(asked) is messages
-        await told(asked)
+        await texts_of(asked)
         with pytest.raises(ClientError, match="used only once"):
             await asked.__aenter__()
     with pytest.raises(ClientError, match="used only once"):
@@ -172,16 +172,16 @@ async def test_failed_start_leaves_no_runtime(monkeypatch: pytest.MonkeyPatch) -
 async def test_automatic_agent_runs_its_tools() -> None:
     options, _ = agent(ONE_SUM, "It is 3.", auto_execute_tools=True)
     async with query("1 + 2?", options) as messages:
-        found = await told(messages)
+        found = await texts_of(messages)
     assert found[2:] == ["use add", "result add", "text It is 3."]
 
 
-async def test_errors_pass_bare_wherever_one_looks(autojump_clock: MockClock) -> None:
+async def test_errors_are_unwrapped_everywhere(autojump_clock: MockClock) -> None:
     broke = ProviderConnectError("it broke", endpoint="scripted")
 
     async def entered() -> None:
         async with query("Hi.", agent([say("Hel"), fail(broke)])[0]) as messages:
-            await told(messages)
+            await texts_of(messages)
 
     async def unread() -> None:
         async with query("Hi.", agent(fail(broke))[0]):
@@ -189,7 +189,7 @@ async def test_errors_pass_bare_wherever_one_looks(autojump_clock: MockClock) ->
 
     async def bare() -> None:
         async with open_runtime():
-            await told(query("Hi.", agent(fail(broke))[0]))
+            await texts_of(query("Hi.", agent(fail(broke))[0]))
 
     for use in (entered, unread, bare):
         with pytest.raises(ProviderConnectError) as caught:
@@ -204,7 +204,7 @@ async def test_a_refused_prompt_raises_with_the_reason() -> None:
     options, model = agent("x", hooks={"user_prompt_submit": [guard]})
     async with query("Hi.", options) as messages:
         with pytest.raises(PromptBlocked, match=r"^no$"):
-            await told(messages)
+            await texts_of(messages)
     assert model.requests == []
 
 
@@ -215,7 +215,7 @@ def test_empty_prompt_is_refused_early() -> None:
 
 async def ask_alone() -> None:
     async with query("1 + 2?", agent([say("One.", chunks=3)])[0]) as messages:
-        await told(messages)
+        await texts_of(messages)
 
 
 def test_cancel_at_any_step_leaves_no_task() -> None:
@@ -238,7 +238,7 @@ async def test_run_uses_the_surrounding_runtime() -> None:
 
     @tool
     async def delegate() -> str:
-        """Asks another agent."""
+        """Ask another agent."""
         return (await run("Well?", inner)).text
 
     options, _ = agent(call("delegate", {}), "Outer.", tools=[delegate])

@@ -1,4 +1,4 @@
-"""Strategies of blocks and of events of every type."""
+"""Strategies for blocks and for events of every type."""
 
 from collections.abc import Mapping
 from typing import Any, Final, get_args

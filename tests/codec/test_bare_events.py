@@ -46,7 +46,7 @@ def test_line_with_type_and_text_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("{}", "has none"),
         ("[]", "has none"),
@@ -56,8 +56,8 @@ def test_line_with_type_and_text_is_read() -> None:
         ('{"type":"user.message","text":"hi","id":1}', "Expected `str`, got `int`"),
     ],
 )
-def test_invalid_bare_line_is_refused(line: str, told: str) -> None:
-    with pytest.raises(InvalidEventError, match=told):
+def test_invalid_bare_line_is_refused(line: str, expected: str) -> None:
+    with pytest.raises(InvalidEventError, match=expected):
         loads_event(line)
 
 

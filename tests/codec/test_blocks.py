@@ -1,4 +1,4 @@
-"""Blocks to and from their dict form."""
+"""Conversion of blocks to and from their dict form."""
 
 from typing import Any
 
@@ -42,6 +42,6 @@ def test_unknown_fields_of_a_block_are_ignored() -> None:
         ({"type": "text", "text": 3}, "Expected `str`, got `int`"),
     ],
 )
-def test_what_is_no_block_is_refused(data: Any, said: str) -> None:
+def test_non_block_is_refused(data: Any, said: str) -> None:
     with pytest.raises(MessageError, match=said):
         load_block(data)

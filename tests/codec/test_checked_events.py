@@ -1,4 +1,4 @@
-"""An event that somebody built is refused, or reads back as it is recorded."""
+"""An event that a user built is refused, or reads back exactly as it is recorded."""
 
 from enum import Enum
 from functools import partial
@@ -72,7 +72,7 @@ anything: Final[st.SearchStrategy[Any]] = st.one_of(
 
 @st.composite
 def wrong_events(draw: st.DrawFn) -> Event:
-    """An event with anything in some of its fields."""
+    """Generate an event with arbitrary values in some of its fields."""
     cls = draw(st.sampled_from(sorted(EVENT_TYPES.values(), key=lambda one: one.type)))
     names = [field.name for field in attrs.fields(cls)][3:]
     return cls(SCOPE, "id", 1.0, **{name: draw(anything) for name in names if name != "seq"})
@@ -90,12 +90,12 @@ def test_checked_event_reads_back_or_is_refused(event: Event) -> None:
 
 
 @given(events)
-def test_valid_event_is_taken_as_it_is(event: Event) -> None:
+def test_valid_event_is_unchanged(event: Event) -> None:
     assert checked_event(event) == event
 
 
 class Mine(Notification):
-    """A class of somebody's own."""
+    """An event class of a user."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Events to and from tagged JSON."""
+"""Conversion of events to and from tagged JSON."""
 
 import contextlib
 import json
@@ -114,7 +114,7 @@ def test_an_activated_skill_is_an_event() -> None:
     assert loads_event(dumps_event(event)) == event
 
 
-# --- reading what others wrote --------------------------------------------------------------------
+# --- reading events of other writers --------------------------------------------------------------
 
 NOTE = Notification(SCOPE, "e1", 1.0, "hi", seq=3)
 
@@ -146,7 +146,7 @@ def broken(**changes: Any) -> str:
     return json.dumps({**read(NOTE), **changes})
 
 
-# In an event it is a level too deep.
+# Inside an event, this value is a level too deep.
 DEEPEST = json.loads("[" * 256 + "]" * 256)
 
 
@@ -188,7 +188,7 @@ def test_invalid_event_is_refused_with_reason(text: str | bytes, said: str, stri
 
 
 def test_deepest_event_is_written_and_read() -> None:
-    """What is written can be read: both ways have the same bound, on every interpreter."""
+    """Every written event can be read: both directions have the same limit, on any interpreter."""
     raw = {**read(NOTE), "type": "future", "x": DEEPEST[0]}
     for event in (UnknownEvent(raw), UnknownEvent({**raw, "y": "\ud800"})):
         assert loads_event(dumps_event(event)).type == "future"
@@ -208,7 +208,7 @@ def test_deepest_event_is_written_and_read() -> None:
 @pytest.mark.feature("OAGS-005")
 @given(st.binary(max_size=40) | st.text(st.characters(), max_size=40), st.booleans())
 @example('{"type":"x' + "y" * 500 + '"}', True)
-def test_whatever_text_comes_only_event_errors_leave(text: str | bytes, strict: bool) -> None:
+def test_any_text_raises_only_event_errors(text: str | bytes, strict: bool) -> None:
     try:
         read_back = loads_event(text, strict=strict)
     except EventError as refused:
@@ -227,7 +227,7 @@ def test_mutated_event_is_read_or_refused(event: Event, data: Any) -> None:
         loads_event(json.dumps(flat))
 
 
-# --- what text can hold ---------------------------------------------------------------------------
+# --- special characters ---------------------------------------------------------------------------
 
 
 def test_invalid_text_is_repaired() -> None:

@@ -1,4 +1,4 @@
-"""A conversation handed out as dicts, and taken back: what was not touched stays what it was."""
+"""A conversation that is returned as dicts and read back: untouched messages stay the same."""
 
 import copy
 import json

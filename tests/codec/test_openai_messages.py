@@ -1,4 +1,4 @@
-"""The dicts of OpenAI's chat-completions wire, there and back."""
+"""The dicts of OpenAI's chat completions format: conversion in both directions."""
 
 import json
 from typing import Any

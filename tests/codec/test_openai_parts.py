@@ -1,4 +1,4 @@
-"""Images, files and parts of the wire's own in OpenAI's dicts, there and back."""
+"""Images, files and foreign parts in OpenAI's dicts: conversion in both directions."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ PARTS: list[tuple[ContentBlock, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("role", ["user", "tool"])
 @pytest.mark.parametrize(("block", "part"), PARTS)
-def test_blocks_are_parts_and_parts_blocks(
+def test_blocks_and_parts_are_equivalent(
     block: ContentBlock, part: dict[str, Any], role: Role
 ) -> None:
     said = {"type": "text", "text": "Look:"}
@@ -106,7 +106,7 @@ _parts = st.one_of(
 
 
 @given(st.lists(_parts | st.builds(TextBlock, texts), min_size=1, max_size=4), _parts)
-def test_a_conversation_with_parts_comes_back_whole(
+def test_conversation_with_parts_round_trips(
     blocks: list[ContentBlock], part: ContentBlock
 ) -> None:
     messages = Messages().user([*blocks, part])

@@ -1,4 +1,4 @@
-"""Lines of records stay as they are; messages are measured as they are kept."""
+"""Lines of records are kept unchanged, and messages are measured in their stored form."""
 
 import pytest
 from hypothesis import given
@@ -33,7 +33,7 @@ def test_moved_record_differs_only_in_session(event: AnyEvent, session_id: str) 
 @pytest.mark.parametrize(
     "line", [b"[1]", b"{", b"\xff", b'{"session_id":' + b"[" * 5000, b"", b"null"]
 )
-def test_what_is_no_object_is_refused(line: bytes) -> None:
+def test_non_object_line_is_refused(line: bytes) -> None:
     with pytest.raises(InvalidEventError):
         session_of(line)
     with pytest.raises(InvalidEventError):
@@ -46,7 +46,7 @@ def test_a_record_without_a_session_names_none(line: bytes) -> None:
         session_of(line)
 
 
-def test_a_message_takes_what_its_json_takes() -> None:
+def test_message_size_is_its_json_size() -> None:
     assert size_of(Message("user", (TextBlock("é"),))) == len(
         b'[{"type":"text","text":"\xc3\xa9"}]'
     )
@@ -54,4 +54,4 @@ def test_a_message_takes_what_its_json_takes() -> None:
     assert size_of(Message("assistant", (call,))) == len(
         b'[{"type":"tool_use","id":"c","name":"t","input":{"a":1}}]'
     )
-    assert size_of(Message("user", (TextBlock("\ud800"),))) > 0, "half of a character"
+    assert size_of(Message("user", (TextBlock("\ud800"),))) > 0, "a lone surrogate"

@@ -1,4 +1,4 @@
-"""Strategies of JSON values, for the tests of this room and of those above it."""
+"""Strategies for JSON values."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agent_actors.domain.json import JsonObject, JsonValue
 
-# No lone surrogates: JSON text cannot carry them, and what is read holds none.
+# No lone surrogates: JSON text cannot carry them, so text that was read contains none.
 texts: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 _scalars: Final[st.SearchStrategy[JsonValue]] = st.one_of(

@@ -1,4 +1,4 @@
-"""Estimates by tiktoken, where it is there, and by characters, where it is not; and no download."""
+"""Estimates with tiktoken if it is installed, otherwise from characters; nothing is downloaded."""
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ NAME = "f" * 40
 
 
 class Fake(ModuleType):
-    """As much of tiktoken as is used, with a token for each word; it says what it was asked."""
+    """A fake tiktoken with one token per word, which records the encodings it is asked for."""
 
     def __init__(self) -> None:
         super().__init__("tiktoken")
@@ -49,14 +49,14 @@ class Fake(ModuleType):
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No encoding is loaded, and the cache is an empty folder."""
+    """Start with no loaded encoding and an empty cache folder."""
     monkeypatch.setattr(encodings, "_loaded", functools.cache(encodings._loaded.__wrapped__))
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
 
 
 @pytest.fixture
 def tiktoken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
-    """tiktoken is there, and so is the data of its encodings."""
+    """Install the fake tiktoken and the data of its encodings."""
     fake = Fake()
     monkeypatch.setitem(sys.modules, "tiktoken", fake)
     data = (NAME, hashlib.sha256(CONTENT).hexdigest())
@@ -79,7 +79,7 @@ def test_unknown_model_uses_default_encoding(tiktoken: Fake) -> None:
 
 
 @pytest.mark.feature("OAS-093")
-def test_extra_tokens_brings_tiktoken(tiktoken: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_extra_installs_tiktoken(tiktoken: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = metadata("agent-actors").get_all("Requires-Dist") or []
     (line,) = [line for line in needed if line.startswith("tiktoken")]
     assert line.endswith("""; extra == 'tokens'""")
@@ -119,10 +119,10 @@ def test_tiktoken_without_data_is_not_called(
     tiktoken: Fake, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / NAME
-    if case == "other data":  # which tiktoken would delete, and fetch anew
+    if case == "other data":  # tiktoken would delete it and download it again
         file.write_bytes(CONTENT + b"!")
     elif case == "no cache":
-        monkeypatch.chdir(tmp_path)  # it is no name of this folder
+        monkeypatch.chdir(tmp_path)  # the empty name must not mean this folder
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     else:
         file.unlink()
@@ -130,13 +130,13 @@ def test_tiktoken_without_data_is_not_called(
             file.mkdir()
     assert tiktoken_counter() is None
     assert tiktoken.asked == []
-    if case == "absent":  # somebody put it there meanwhile
+    if case == "absent":  # another process has added it meanwhile
         file.write_bytes(CONTENT)
         assert estimate_tokens(SAID) == 17
 
 
 @pytest.mark.parametrize("variable", ["DATA_GYM_CACHE_DIR", None])
-def test_the_cache_is_where_tiktoken_has_it(
+def test_cache_folder_is_that_of_tiktoken(
     tiktoken: Fake, variable: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR")
@@ -151,7 +151,7 @@ def test_the_cache_is_where_tiktoken_has_it(
     assert estimate_tokens(SAID) == 17
 
 
-def test_a_counter_of_ones_own_counts_instead(tiktoken: Fake) -> None:
+def test_own_counter_is_used(tiktoken: Fake) -> None:
     assert estimate_tokens(SAID, counter=len) == 9 + 12 + 3 + 3 * 4
     assert estimate_tokens(SAID, counter=naive_tokens) == 4 + 5 + 2 + 3 * 4
     assert tiktoken.asked == []
@@ -161,22 +161,22 @@ def test_a_long_text_is_counted_in_pieces(tiktoken: Fake) -> None:
     count = tiktoken_counter()
     assert count is not None
     assert count("") == 0
-    # One word for tiktoken, but in three pieces.
+    # One word for the fake tiktoken, but counted in three pieces.
     assert count("a" * 10_000) == 3
 
 
-# With tiktoken itself, where it is installed.
+# With tiktoken itself, if it is installed.
 
 
 def test_data_matches_what_tiktoken_downloads(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tiktoken")
     public = importlib.import_module("tiktoken_ext.openai_public")
 
-    def told(url: str, expected_hash: str) -> None:
+    def record_download(url: str, expected_hash: str) -> None:
         found.append((hashlib.sha1(url.encode()).hexdigest(), expected_hash))
         raise LookupError
 
-    monkeypatch.setattr(public, "load_tiktoken_bpe", told)
+    monkeypatch.setattr(public, "load_tiktoken_bpe", record_download)
     for name, data in encodings.DATA.items():
         found: list[tuple[str, str]] = []
         with pytest.raises(LookupError):
@@ -201,12 +201,12 @@ def test_tiktoken_itself_takes_any_text(monkeypatch: pytest.MonkeyPatch) -> None
         mergeable_ranks={bytes([one]): one for one in range(256)},
         special_tokens={"<|endoftext|>": 256},
     )
-    # As if it were loaded: what stands between is tested above.
+    # As if it were loaded: the tests above check the loading.
     monkeypatch.setattr(encodings, "_loaded", {"cl100k_base": bytes_only}.__getitem__)
     count = tiktoken_counter()
     assert count is not None
     assert count("<|endoftext|>") == 13
     assert count("\ud800") == 3
     assert count("a" * 300_000) == 300_000
-    # At once, that would overflow a stack in it.
+    # Counted as one text, this would overflow a stack in tiktoken.
     assert count(" " * 2_000_000) == 2_000_000

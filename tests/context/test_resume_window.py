@@ -1,4 +1,4 @@
-"""What is sent of a long session is its newest part, within limits, and nothing torn apart."""
+"""Only the newest part of a long session is sent, and calls stay together with their results."""
 
 import math
 
@@ -14,7 +14,7 @@ from agent_actors.domain.messages import Messages
 
 
 def talk(shape: str) -> Messages:
-    """`u`: a word of the user's; `a`: an answer; a digit: so many calls, each answered."""
+    """Build messages: `u` is a prompt, `a` a response, and a digit that many calls with results."""
     messages = Messages()
     for at, kind in enumerate(shape):
         if kind == "u":
@@ -49,7 +49,7 @@ def test_newest_messages_fit_message_limit() -> None:
     assert ResumeWindow().max_events == 1000
     assert contents(sent(talk("uauauau"), events=5)) == ["u2", "a3", "u4", "a5", "u6"]
     long = talk("ua" * 700 + "u")
-    assert sent(long, events=1000) == long[-999:], "what is sent begins with a word of the user's"
+    assert sent(long, events=1000) == long[-999:], "the sent part begins with a prompt"
 
 
 @pytest.mark.feature("OAGS-096")
@@ -89,7 +89,7 @@ def test_history_without_prompt_is_cut_too() -> None:
 
 
 def the_most(messages: Messages, events: float, size: float) -> Messages:
-    """Each cut tried in turn, the one that keeps the most first."""
+    """Try each possible cut, beginning with the one that keeps the most."""
     words = [at for at, one in enumerate(messages) if one.role == "user"]
     own = words[-1] if words else len(messages)
     for start in range(own):
@@ -116,7 +116,7 @@ def test_window_is_valid_and_maximal(shape: str, events: float, size: float) -> 
     if kept != messages[word:]:
         assert len(kept) <= events
         assert sum(map(size_of, kept)) <= size
-    assert kept[len(kept) - own :] == messages[word:], "the newest is kept"
+    assert kept[len(kept) - own :] == messages[word:], "the newest messages are kept"
     open_ids: list[str] = []
     for message in kept:
         if message.role == "tool":
@@ -133,7 +133,7 @@ def test_window_is_valid_and_maximal(shape: str, events: float, size: float) -> 
 
 
 @pytest.mark.parametrize("shape", ["uau11111u", "u2a3u", "1u1au"])
-def test_whatever_the_limit_the_most_is_sent(shape: str) -> None:
+def test_window_is_maximal_for_any_limit(shape: str) -> None:
     messages = talk(shape)
     for size in range(1, sum(map(size_of, messages)) + 2):
         assert sent(messages, size=size) == the_most(messages, math.inf, size)

@@ -1,4 +1,4 @@
-"""What is sent of a history: without refused responses, valid, and acceptable to both encoders."""
+"""The part of a history that is sent: valid, encodable, and without refused responses."""
 
 import json
 from itertools import pairwise
@@ -20,7 +20,7 @@ from agent_actors.testing import strategies
 
 @st.composite
 def histories(draw: st.DrawFn) -> Messages:
-    """Valid conversations in which any response may have been refused."""
+    """Generate valid conversations in which any response may have been refused."""
     found: list[Message] = []
     for message in draw(strategies.messages(with_system=False)):
         refused = message.role == "assistant" and draw(st.booleans())
@@ -46,7 +46,7 @@ def test_sent_history_is_valid_without_refusals(history: Messages, window: Resum
 
 
 def assert_chat(messages: list[dict[str, object]]) -> None:
-    """Each call is answered directly after it, and nothing else is a result."""
+    """Check that each call is answered directly after it, and that there are no other results."""
     open_calls: set[object] = set()
     for message in messages:
         if message["role"] == "tool":

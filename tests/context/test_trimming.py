@@ -1,4 +1,4 @@
-"""Conversations cut to size, in either form."""
+"""Conversations truncated to a size, in either form."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import ConfigError, MessageError
 from agent_actors.testing import strategies
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker would reject must also be refused at run time.
 truncate: Callable[..., object] = truncate_messages
 make_trimmer: Callable[..., Trimmer] = Trimmer
 trim: Callable[..., object] = Trimmer(100).trim
@@ -39,15 +39,15 @@ TOOLS: list[dict[str, object]] = [
 ]
 
 
-def is_whole(dicts: Sequence[MessageDict]) -> bool:
-    """Whether each result stands behind its call, and each call before its result."""
+def is_complete(dicts: Sequence[MessageDict]) -> bool:
+    """Return whether each call has a result and each result has a call."""
     called = [one["id"] for message in dicts for one in message.get("tool_calls", [])]
     answered = [message.get("tool_call_id") for message in dicts if message["role"] == "tool"]
     return sorted(called) == sorted(map(str, answered))
 
 
 @pytest.mark.feature("OAS-084", "OAS-085")
-def test_ten_messages_stay_and_the_systems() -> None:
+def test_ten_messages_and_system_message_stay() -> None:
     assert truncate_messages(CHAT) == [CHAT[0], *CHAT[-10:]]
     assert truncate_messages(CHAT, 3) == [CHAT[0], *CHAT[-3:]]
     assert truncate_messages(CHAT, 3, False) == CHAT[-3:]
@@ -84,14 +84,14 @@ def test_call_and_results_stay_together(keep: int, left: int) -> None:
 def test_valid_input_gives_valid_output(
     messages: Messages, keep: int, preserve_system: bool
 ) -> None:
-    # One message a result, so that both forms have the same positions.
+    # One message for each result, so that both forms have the same positions.
     dicts = messages_to_openai(messages)
     kept = truncate_messages(dicts, keep, preserve_system)
-    assert is_whole(kept) or not is_whole(dicts)
+    assert is_complete(kept) or not is_complete(dicts)
     assert kept[len(kept) - min(keep, len(kept)) :] == dicts[len(dicts) - min(keep, len(kept)) :]
     ours = truncate_messages(messages, keep, preserve_system)
     assert type(ours) is Messages
-    assert is_whole(messages_to_openai(ours)) or not is_whole(dicts)
+    assert is_complete(messages_to_openai(ours)) or not is_complete(dicts)
     assert truncate_messages(list(messages), keep, preserve_system) == list(ours)
 
 
@@ -99,7 +99,7 @@ def test_valid_input_gives_valid_output(
     ("keep", "words"),
     [(-1, "keep must not be negative; got -1"), (1.5, "whole number"), (True, "whole number")],
 )
-def test_a_count_that_is_none_is_refused(keep: object, words: str) -> None:
+def test_invalid_count_is_refused(keep: object, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         truncate(CHAT, keep=keep)
 
@@ -127,7 +127,7 @@ def one_each(text: str, /) -> int:
     return 1
 
 
-# With the four of a message: five tokens for each of the chat.
+# Five tokens for each message of the chat, including the four that each message costs.
 FIVE = 5
 
 
@@ -155,7 +155,7 @@ def test_a_trimmer_without_a_budget_keeps_nothing(max_tokens: int) -> None:
 
 
 def test_trimmer_keeps_call_with_its_result() -> None:
-    # The last message is 5, a result 5, the calls 4 and two texts for each of two.
+    # The last message costs 5, each result 5, and the calls 4 plus two texts for each of two.
     assert Trimmer(22, one_each).trim(TOOLS) == TOOLS[-1:]
     assert Trimmer(23, one_each).trim(TOOLS) == TOOLS[1:]
 
@@ -170,7 +170,9 @@ def test_trimmed_messages_never_exceed_budget(
         trimmer = Trimmer(budget, counter, preserve_system=preserve_system)
         kept = trimmer.trim(messages)
         assert type(kept) is Messages
-        assert is_whole(messages_to_openai(kept)) or not is_whole(messages_to_openai(messages))
+        assert is_complete(messages_to_openai(kept)) or not is_complete(
+            messages_to_openai(messages)
+        )
         if counter is not None:
             assert estimate_tokens(kept, counter=counter) <= max(budget, 0)
         assert trimmer.trim(kept) == kept
@@ -187,6 +189,6 @@ def test_non_integer_budget_is_refused(max_tokens: object) -> None:
         make_trimmer(max_tokens)
 
 
-def test_messages_of_ours_may_stand_among_dicts() -> None:
+def test_messages_and_dicts_may_be_mixed() -> None:
     mixed: list[Message | dict[str, object]] = [Messages().user("Hi")[0], CHAT[2]]
     assert truncate_messages(mixed, 1) == [CHAT[2]]

@@ -1,4 +1,4 @@
-"""Where a conversation may be cut, and which end of it is kept."""
+"""Valid places to cut a conversation, and the end that is kept."""
 
 from collections.abc import Iterable
 
@@ -29,7 +29,7 @@ SYSTEM = Message("system")
 
 
 def orphans(messages: Iterable[Message]) -> list[str]:
-    """Results whose call is not there before them."""
+    """Return the ids of results without an earlier call."""
     open_calls: list[str] = []
     found: list[str] = []
     for message in messages:
@@ -41,7 +41,7 @@ def orphans(messages: Iterable[Message]) -> list[str]:
     return found
 
 
-# Any conversation that could be made, valid or not: ids come again, and results come too late.
+# Arbitrary conversations, valid or not: ids are repeated, and results come too late.
 ids = st.sampled_from(["a", "b", "c"])
 any_messages = st.lists(
     st.one_of(
@@ -96,7 +96,7 @@ def test_last_messages_keep_what_they_need(
     rest = kept[head:]
     assert rest == list(range(len(messages) - len(rest), len(messages)))
     assert set(range(start, len(messages))) <= set(kept)
-    # No orphan that was none before; and one message fewer would have made one.
+    # There are no new orphans, and keeping one message fewer would have created one.
     assert len(orphans(messages[at] for at in kept)) <= len(orphans(messages))
     for at in range(start - 1, len(messages) - len(rest) - 1, -1):
         assert not whole_from(messages)[at + 1]

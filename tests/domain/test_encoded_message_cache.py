@@ -3,7 +3,7 @@ from agent_actors.domain.messages import Message, Messages
 
 
 class Counting:
-    """Makes a value of a message, and counts how often it was asked to."""
+    """Encodes a message, and counts its calls."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -27,7 +27,7 @@ def test_changed_message_invalidates_later_entries() -> None:
     memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a").user("b").user("c")
     memo.map("k", chain, make)
-    other = chain[:1].user("b").user("d")  # an equal message is another one
+    other = chain[:1].user("b").user("d")  # an equal message is not the same message
     assert memo.map("k", other, make) == ["A", "B", "D"]
     assert make.made == 5
     assert memo.map("k", chain[:1], make) == ["A"]
@@ -50,7 +50,7 @@ def test_returned_lists_can_be_changed() -> None:
     assert memo.map("k", chain, make) == ["A"]
 
 
-def test_what_is_forgotten_is_made_again() -> None:
+def test_forgotten_entry_is_encoded_again() -> None:
     memo, make = EncodedMessageCache(), Counting()
     chain = Messages().user("a")
     memo.map("k", chain, make)

@@ -1,4 +1,4 @@
-"""Events: their header, what is recorded, and what survives of unknown ones."""
+"""Events: their headers, which of them are recorded, and unknown events."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_event_type_names_are_unique() -> None:
         "result",
         "error",
     }
-    # Those of the house: other tests have types of their own.
+    # Only the library's own types, because other tests define types of their own.
     ours = [cls for cls in Event.__subclasses__() if cls.__module__ == Event.__module__]
     extra = {cls.type: cls for cls in OBSERVER_EVENTS}
     assert {cls.type: cls for cls in ours} == {**EVENT_TYPES, **extra}
@@ -95,6 +95,6 @@ def test_message_text_joins_its_text_blocks() -> None:
         ({}, ("", None, 0.0)),
     ],
 )
-def test_an_unknown_event_tells_what_it_can(raw: Any, read: tuple[str, int | None, float]) -> None:
+def test_unknown_event_exposes_known_fields(raw: Any, read: tuple[str, int | None, float]) -> None:
     event = UnknownEvent(raw)
     assert (event.type, event.seq, event.ts) == read

@@ -1,4 +1,4 @@
-"""Limits, prices, and what was spent: their arithmetic."""
+"""Limits, prices, and usage: their arithmetic."""
 
 import math
 from typing import Any, cast
@@ -47,13 +47,13 @@ prices = st.builds(
 
 
 def used(spent: Spent, what: str) -> float:
-    """What was spent of the limit of this name."""
+    """Return the usage that the limit of this name counts."""
     if what in {"requests", "tool_calls", "cost"}:
         return float(getattr(spent, what))
     return float(getattr(spent.usage, what))
 
 
-# --- what may be said -----------------------------------------------------------------------------
+# --- valid values ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -74,7 +74,7 @@ def test_cost_must_be_positive_and_finite(value: object) -> None:
 
 @pytest.mark.parametrize("name", ["input", "output", "cache_read", "cache_write"])
 @pytest.mark.parametrize("value", [-0.1, math.inf, math.nan, True, "1", 1e13, 10**400])
-def test_a_price_that_is_none_is_refused(name: str, value: object) -> None:
+def test_invalid_price_is_refused(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"Prices: {name} must be a number from 0 to 1e"):
         Prices(**{"input": 1.0, "output": 1.0, name: cast(Any, value)})
 
@@ -132,7 +132,7 @@ def test_absurd_counts_have_finite_cost() -> None:
     assert Prices(input=1e12, output=1e12).cost(Usage(10**400, 10**400)) < math.inf
 
 
-# --- when a limit is used up ----------------------------------------------------------------------
+# --- exhausted limits -----------------------------------------------------------------------------
 
 
 @given(spents, st.integers(0, 100))
@@ -162,7 +162,7 @@ def test_calls_are_refused_exactly_at_limit(limits: UsageLimits, spent: Spent, c
 
 
 @given(limited, spents, spents)
-def test_what_is_used_up_stays_used_up(limits: UsageLimits, spent: Spent, more: Spent) -> None:
+def test_exhausted_limit_stays_exhausted(limits: UsageLimits, spent: Spent, more: Spent) -> None:
     if refuses_request(limits, spent):
         assert refuses_request(limits, spent + more)
     if refuses_calls(limits, spent, 1):
@@ -178,7 +178,7 @@ def test_capped_response_stays_within_limit(limits: UsageLimits, spent: Spent) -
 
 
 @given(spents, spents)
-def test_what_was_spent_adds_up(one: Spent, other: Spent) -> None:
+def test_usage_adds_up(one: Spent, other: Spent) -> None:
     both = one + other
     assert (both.requests, both.tool_calls) == (
         one.requests + other.requests,

@@ -1,4 +1,4 @@
-"""Media types by their bytes, sources, and blocks made of what strangers give."""
+"""Media types from bytes, sources, and blocks made of foreign data."""
 
 import base64
 import re
@@ -39,12 +39,12 @@ PDF = HEADS["application/pdf"]
 
 
 @pytest.mark.parametrize("media_type", HEADS)
-def test_the_first_bytes_tell_the_type(media_type: str) -> None:
+def test_first_bytes_determine_the_type(media_type: str) -> None:
     assert sniff(HEADS[media_type]) == media_type
 
 
 @pytest.mark.parametrize("data", [b"", b"\x89PN", b"RIFF", b"hello", b" %PDF-", b"\xff\xd8"])
-def test_other_bytes_tell_none(data: bytes) -> None:
+def test_other_bytes_have_no_type(data: bytes) -> None:
     assert sniff(data) == ""
 
 
@@ -60,7 +60,7 @@ def test_other_bytes_tell_none(data: bytes) -> None:
         ("", False),
     ],
 )
-def test_which_types_are_text(media_type: str, text: bool) -> None:
+def test_text_media_types(media_type: str, text: bool) -> None:
     assert is_text(media_type) is text
 
 
@@ -129,7 +129,7 @@ def test_unreadable_sources_are_refused(source: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["http://x", "HTTPS://x/y?z#a", "data:,x", "data:;base64,aGk="])
-def test_other_sources_are_sound(source: str) -> None:
+def test_other_sources_are_valid(source: str) -> None:
     check_source(source)
 
 
@@ -278,7 +278,7 @@ def test_name_is_one_printable_line(name: str, clean: str) -> None:
     assert clean_name(name) == clean
 
 
-# --- as text --------------------------------------------------------------------------------------
+# --- text form ------------------------------------------------------------------------------------
 
 
 def test_large_source_keeps_repr_short() -> None:

@@ -1,4 +1,4 @@
-"""Messages and chains: builders, filters, rules, estimates and their look."""
+"""Messages and chains: builders, filters, rules, estimates and their text form."""
 
 from typing import Any
 
@@ -196,7 +196,7 @@ def test_user_input_needs_content_and_role() -> None:
         Messages().user(" ").validate_user_input()
 
 
-# --- estimates and looks --------------------------------------------------------------------------
+# --- estimates and text form ----------------------------------------------------------------------
 
 
 @pytest.mark.feature("WICK-019", "WICK-005")
@@ -215,7 +215,7 @@ def test_estimate_never_exceeds_a_quarter(text: str, raw: str) -> None:
 
 
 @pytest.mark.feature("WICK-020")
-def test_a_conversation_has_a_look_for_people() -> None:
+def test_conversation_has_a_readable_form() -> None:
     assert TALK.pretty() == (
         "[System] Be brief.\n"
         "[Human] Weather?\n"

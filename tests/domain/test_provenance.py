@@ -46,7 +46,7 @@ def test_only_echoed_blocks_carry_origin() -> None:
     assert found[len(plain) :] == tuple(attrs.evolve(one, origin=HERE.mark) for one in echoing)
 
 
-def test_a_mark_that_is_there_holds() -> None:
+def test_existing_mark_is_kept() -> None:
     answer = ModelCompleted((ThinkingBlock("b", "seal", origin="anthropic"), TextBlock("a")))
     assert marked(answer, HERE) is answer
 
@@ -77,7 +77,7 @@ def test_origin_decides_who_gets_echoes(asked: Origin, speaks: bool, gave: bool)
 
 
 @given(_words, _words, _words)
-def test_what_bears_no_mark_goes_to_everybody(protocol: str, endpoint: str, model: str) -> None:
+def test_unmarked_block_goes_to_every_endpoint(protocol: str, endpoint: str, model: str) -> None:
     asked = Origin(protocol, endpoint, model)
     assert asked.speaks("")
     assert asked.gave("")
@@ -94,8 +94,8 @@ def test_an_endpoint_knows_its_own_mark(protocol: str, endpoint: str, model: str
 
 @given(st.text(min_size=1))
 def test_foreign_origin_matches_no_other_endpoint(mark: str) -> None:
-    told = Origin.of(mark)
-    if told.protocol != HERE.protocol:
+    origin = Origin.of(mark)
+    if origin.protocol != HERE.protocol:
         assert not HERE.speaks(mark)
         assert not HERE.gave(mark)
     assert not Origin("openai").gave(f"openai {mark}")

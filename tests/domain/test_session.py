@@ -1,4 +1,4 @@
-"""What can name a session."""
+"""Valid session ids."""
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ def test_any_text_names_a_session(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         (7, "must be text; got int"),
         (None, "must be text; got NoneType"),
@@ -27,12 +27,12 @@ def test_any_text_names_a_session(name: str) -> None:
         ("a\x7f", "cannot contain"),
     ],
 )
-def test_invalid_session_id_explains_why(name: object, told: str) -> None:
+def test_invalid_session_id_explains_why(name: object, expected: str) -> None:
     fault = find_session_id_error(name)
     assert fault is not None
     import re
 
-    assert re.search(told, fault)
+    assert re.search(expected, fault)
 
 
 @given(st.text())

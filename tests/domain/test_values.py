@@ -37,7 +37,7 @@ from agent_actors.domain.usage import Usage
 
 # --- blocks ---------------------------------------------------------------------------------------
 
-# Texts that hold brackets, quotes and backslashes, which are no levels.
+# Texts with brackets, quotes and backslashes, which do not count as levels.
 JSON: st.SearchStrategy[JsonValue] = st.recursive(
     st.none() | st.integers() | st.text('[]{}"\\ü', max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('[{"', max_size=3), inner),
@@ -190,7 +190,7 @@ def test_id_is_a_timed_uuid7() -> None:
     st.lists(st.floats(0, 4_000_000_000, allow_nan=False), min_size=2, max_size=30),
     st.integers(0, (1 << 48) - 1),
 )
-def test_ids_grow_however_the_clock_goes(times: list[float], bits: int) -> None:
+def test_ids_grow_despite_clock_changes(times: list[float], bits: int) -> None:
     ids = ids_at(iter(times), bits)
     made = [ids.new() for _ in times]
     assert made == sorted(set(made))

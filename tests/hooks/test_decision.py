@@ -1,4 +1,4 @@
-"""What a decision may hold: it is checked where it is made, and shares nothing with its maker."""
+"""A decision is validated when it is created, and shares no mutable data with its creator."""
 
 import datetime as dt
 from typing import Any
@@ -57,7 +57,7 @@ def test_result_accepts_any_tool_output() -> None:
     assert HookDecision(reason="\ud800", modified_prompt="\ud800").reason == "�"
 
 
-def test_what_its_maker_changes_later_changes_nothing() -> None:
+def test_later_changes_by_creator_have_no_effect() -> None:
     arguments: dict[str, Any] = {"a": [1]}
     messages = [{"role": "user", "content": "a"}]
     decision = HookDecision(modified_input=arguments, modified_messages=messages)

@@ -1,4 +1,4 @@
-"""What hooks are told, and what a decision makes of it; hooks that override nothing."""
+"""The events that hooks receive, the effects of decisions on them, and hooks without overrides."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""Hooks are checked once, and put in order: who takes part in what."""
+"""Hooks are checked once and ordered: the phases in which each hook takes part."""
 
 from functools import partial
 from typing import cast
@@ -28,7 +28,7 @@ async def look(event: object) -> None:
 
 
 async def look_around(event: object, ctx: HookContext) -> None:
-    """The same, with the context."""
+    """Take part with the context, and decide nothing."""
 
 
 class Guard(Hook):
@@ -40,7 +40,7 @@ class Guard(Hook):
 
 
 class Aliased(Hook):
-    """Says it by another name."""
+    """Uses aliases as the names of its phases."""
 
     name = "aliased"
     matcher: str | None = "Edit | Write"
@@ -57,7 +57,7 @@ def names(hooks: Hooks, phase: Phase) -> list[str]:
 
 
 async def everything(*event: object) -> None:
-    """Takes whatever comes."""
+    """Take any arguments."""
 
 
 nameless = partial(look)
@@ -92,7 +92,7 @@ def test_phase_aliases_name_the_same_phase() -> None:
 
 
 @pytest.mark.feature("WICK-034")
-def test_hooks_of_one_name_are_refused() -> None:
+def test_duplicate_hook_names_are_refused() -> None:
     with pytest.raises(ConfigError, match="two hooks are named 'Guard'; set `name`"):
         compile_hooks([Guard(), Guard()])
     other = Guard()
@@ -101,7 +101,7 @@ def test_hooks_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.feature("ASDK-006")
-def test_what_has_no_name_is_called_unnamed() -> None:
+def test_nameless_hook_is_called_unnamed() -> None:
     assert names({"stop": nameless}, Phase.ON_STOP) == [UNNAMED]
 
 
@@ -138,7 +138,7 @@ def test_mistake_raises_at_registration(hooks: object, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_a_matcher_may_stand_for_one_function() -> None:
+def test_matcher_accepts_a_single_function() -> None:
     assert names({"pre_tool_use": HookMatcher("a", look)}, Phase.BEFORE_TOOL) == ["look"]
 
 
@@ -152,13 +152,13 @@ def test_non_text_name_is_refused() -> None:
 def test_misspelt_phase_method_is_refused() -> None:
     class Slip(Hook):
         async def befor_tool(self, event: PreToolUseEvent, ctx: HookContext) -> None:
-            """Never called, whatever it would refuse."""
+            """Refuse the call; but the method is never called, because its name is misspelt."""
 
     class Helped(Guard):
         before_tools = ("a", "b")
 
         def befor_tool(self) -> None:
-            """Beside the phase itself it is nobody's slip."""
+            """Help `before_tool`; next to the correctly named method, this is not a misspelling."""
 
     with pytest.raises(
         ConfigError, match="hook 'Slip': befor_tool is not a phase; did you mean 'before_tool'"
@@ -170,7 +170,7 @@ def test_misspelt_phase_method_is_refused() -> None:
 def test_duplicate_phase_names_are_refused() -> None:
     class Twice(Guard):
         async def pre_tool_use(self, event: PreToolUseEvent, ctx: HookContext) -> None:
-            """The same again."""
+            """Define the same phase again."""
 
     with pytest.raises(ConfigError, match="defines both before_tool and pre_tool_use"):
         compile_hooks(Twice())
@@ -213,7 +213,7 @@ def test_plain_matcher_is_a_set(parts: list[str], tool: str) -> None:
     assert matched("|".join(parts), tool) == (tool in parts)
 
 
-def test_every_phase_is_told_of() -> None:
+def test_every_phase_is_described() -> None:
     assert list(PHASES) == list(Phase)
     assert all(info.when and info.may for info in PHASES.values())
     assert [p for p, info in PHASES.items() if info.wraps] == [

@@ -1,4 +1,4 @@
-"""The loop of an actor: clauses 1, 2, 3, 5, 6 and 8 of the contract."""
+"""The loop of an actor: requests, crashes, cancellation, closing and statistics."""
 
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
@@ -20,7 +20,7 @@ tenant: ContextVar[str] = ContextVar("tenant", default="nobody")
 
 
 class BreakingMailbox(Mailbox[T]):
-    """Gives out some letters, and then breaks as only a bug can."""
+    """A mailbox that delivers some letters, and then raises, as only a bug could."""
 
     def __init__(self, capacity: int, *, letters: int) -> None:
         super().__init__(capacity)
@@ -63,7 +63,7 @@ def breaking(*, letters: int = 1, capacity: int = 10) -> tuple[ActorLoop, Breaki
     return made, mailbox
 
 
-# Clause 1: typed methods, answered at once where nothing is waited for.
+# Typed requests; those that need not wait complete without a checkpoint.
 
 
 async def test_nowait_request_needs_no_checkpoint(owner: ActorLoop) -> None:
@@ -73,11 +73,11 @@ async def test_nowait_request_needs_no_checkpoint(owner: ActorLoop) -> None:
         owner.adopt(Request[str]())
 
 
-async def test_an_ask_gives_back_the_typed_value(owner: ActorLoop) -> None:
+async def test_ask_returns_the_typed_value(owner: ActorLoop) -> None:
     assert await owner.ask(value) == "value"
 
 
-# Clause 2: the loop never runs user code, never blocks and never limits.
+# The loop never runs user code, never blocks and never limits concurrency.
 
 
 async def test_stuck_worker_blocks_no_request(owner: ActorLoop, nursery: trio.Nursery) -> None:
@@ -155,14 +155,14 @@ async def test_background_task_uses_actor_context(owner: ActorLoop) -> None:
     assert seen == ["nobody"]
 
 
-# Clause 3: a crash of the loop resolves what is queued and what is pending.
+# A crash of the loop resolves all queued and pending requests.
 
 
 @pytest.mark.parametrize("where", ["loop", "background"])
 async def test_crash_resolves_all_requests_with_cause(nursery: trio.Nursery, where: str) -> None:
     owner, mailbox = breaking(letters=1, capacity=2)
-    told: list[Exception] = []
-    owner.on_crash = told.append
+    reported: list[Exception] = []
+    owner.on_crash = reported.append
     pending = Attempt(nursery, lambda: owner.ask(forever))
     await wait_all_tasks_blocked()
     queued = [Attempt(nursery, lambda: owner.ask(value)) for _ in range(2)]
@@ -181,7 +181,7 @@ async def test_crash_resolves_all_requests_with_cause(nursery: trio.Nursery, whe
         assert isinstance(asker.error, ActorCrashed)
         assert asker.error.actor == "tester"
         assert isinstance(asker.error.__cause__, Bug)
-    assert told == [served.error], "told once"
+    assert reported == [served.error], "the crash is reported once"
     assert owner.statistics().live == 0
 
 
@@ -243,7 +243,7 @@ async def test_other_failure_is_reported_over_closed(
     assert pending.error is failure
 
 
-# Clause 4, through a mailbox.
+# Cancellation through a mailbox.
 
 
 async def test_cancelled_caller_joins_worker_through_mailbox(
@@ -304,7 +304,7 @@ async def test_cancelled_put_queues_nothing(
     assert first.value == "value"
 
 
-# Clause 5: whose exception it is.
+# Exceptions of requests and of the loop.
 
 
 async def test_request_exception_reaches_only_its_caller(owner: ActorLoop) -> None:
@@ -329,7 +329,7 @@ async def test_loop_exception_crashes_the_actor(
     assert "please report" in str(served.error)
 
 
-# Clause 6: closing.
+# Closing.
 
 
 async def test_close_drains_the_last_request(
@@ -349,7 +349,7 @@ async def test_close_drains_the_last_request(
     with pytest.raises(RuntimeClosed):
         await owner.ask(value)
     await wait_all_tasks_blocked()
-    assert queued.result() == "value", "what was queued is still done"
+    assert queued.result() == "value", "queued requests are still performed"
     go_on.set()
     await wait_all_tasks_blocked()
     assert pending.outcome == "value"
@@ -364,7 +364,7 @@ async def bug_free() -> None:
     await trio.sleep_forever()
 
 
-async def test_closing_tells_those_who_wait_for_room(nursery: trio.Nursery) -> None:
+async def test_closing_notifies_callers_waiting_for_room(nursery: trio.Nursery) -> None:
     owner = ActorLoop("tester", capacity=1)
     first = Attempt(nursery, lambda: owner.ask(value))
     await wait_all_tasks_blocked()
@@ -392,7 +392,7 @@ async def test_ending_actor_starts_no_task(
                 with pytest.raises(RuntimeClosed) as raised:
                     owner.start_background(bug_free)
                 refused.append(raised.value)
-                owner._closed = False  # as if `close` had not been called, and its loop broken
+                owner._closed = False  # as if `close` had not been called and the loop had crashed
                 with pytest.raises(RuntimeClosed):
                     owner.start(Request(value))
                 assert owner.statistics().live == 0
@@ -407,7 +407,7 @@ async def test_ending_actor_starts_no_task(
     assert len(refused) == 1
 
 
-# Clause 8: statistics.
+# Statistics.
 
 
 async def test_statistics_show_requests_and_mailbox(nursery: trio.Nursery) -> None:

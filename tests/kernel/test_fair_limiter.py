@@ -1,4 +1,4 @@
-"""Fair slots: never over the bounds, turns by key, nothing lost to a cancel."""
+"""Fair slots: limits always hold, keys take turns, and cancellation loses no slot."""
 
 import math
 from functools import partial
@@ -15,7 +15,7 @@ from tests.actors.helpers import Attempt, run_in_order
 async def queue_up(
     nursery: trio.Nursery, slots: FairLimiter, keys: str, log: list[str]
 ) -> list[Attempt[None]]:
-    """Let a task per letter wait for a slot under that key, one after the other."""
+    """Start a task per character that waits for a slot under that key, one after the other."""
 
     async def acquire(key: str) -> None:
         await slots.acquire(key)
@@ -30,7 +30,7 @@ async def queue_up(
 
 async def test_free_slot_needs_no_checkpoint() -> None:
     slots = FairLimiter(1, 1)
-    with assert_no_checkpoints():  # clause 1
+    with assert_no_checkpoints():
         await slots.acquire("a")
         slots.release("a")
         assert slots.statistics().used == 0
@@ -64,7 +64,7 @@ async def test_many_waiters_do_not_block_others(
     slots.release("a")
     slots.release("a")
     await wait_all_tasks_blocked()
-    assert log == ["b"], "the second turn at the latest"
+    assert log == ["b"], "b gets the second turn at the latest"
 
 
 async def test_key_stays_within_its_own_limit(
@@ -78,7 +78,7 @@ async def test_key_stays_within_its_own_limit(
     assert (found.used, found.waiting, found.peak, found.total) == (3, 1, 3, 10)
     slots.release("b")
     await wait_all_tasks_blocked()
-    assert log == ["a", "a", "b"], "another key's slot is no use to a key at its bound"
+    assert log == ["a", "a", "b"], "a key at its limit cannot use another slot"
     slots.release("a")
     await wait_all_tasks_blocked()
     assert log == ["a", "a", "b", "a"]
@@ -93,7 +93,7 @@ async def test_released_slot_restores_turn_of_key(
     assert log == ["a", "a", "b"]
     slots.release("a")
     await wait_all_tasks_blocked()
-    assert log[3:] == ["b"], "b waited for its turn, a for its bound"
+    assert log[3:] == ["b"], "b waited for its turn, a for its limit"
     slots.release("b")
     await wait_all_tasks_blocked()
     assert log[4:] == ["a"]
@@ -182,16 +182,16 @@ async def test_slots_without_a_bound_never_wait() -> None:
     assert slots.statistics().peak == 1000
 
 
-# Any program of tasks that take, hold, are cancelled and give back.
+# Any program of tasks that acquire, hold, are cancelled and release.
 
 Program = list[tuple[str, float, float, float, bool]]
 PROGRAMS = st.lists(
     st.tuples(
         st.sampled_from("abc"),  # key
-        st.sampled_from([0.0, 0.5, 1.0, 2.0]),  # when it asks
-        st.sampled_from([0.0, 1.0, 1.5]),  # how long it holds
-        st.sampled_from([0.5, 1.0, 3.0, math.inf]),  # when it is cancelled, from its asking
-        st.booleans(),  # whether it goes first
+        st.sampled_from([0.0, 0.5, 1.0, 2.0]),  # time of the request
+        st.sampled_from([0.0, 1.0, 1.5]),  # seconds that it holds the slot
+        st.sampled_from([0.5, 1.0, 3.0, math.inf]),  # seconds from the request to its cancellation
+        st.booleans(),  # True if it goes first
     ),
     max_size=25,
 )

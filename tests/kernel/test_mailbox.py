@@ -1,4 +1,4 @@
-"""The bounded mailbox: clauses 1, 7 (bounds) and 8 (depth and peak) of the contract."""
+"""The mailbox: its capacity, its waiters and its statistics."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ async def test_letters_keep_their_order() -> None:
 
 async def test_put_and_take_need_no_checkpoint() -> None:
     mailbox = Mailbox[str](1)
-    with assert_no_checkpoints():  # clause 1
+    with assert_no_checkpoints():
         await mailbox.put("first")
         assert mailbox.get_nowait() == "first"
         mailbox.put_nowait("second")
@@ -31,7 +31,7 @@ async def test_full_mailbox_blocks_senders_in_order(
 ) -> None:
     mailbox = Mailbox[str](1)
     await mailbox.put("first")
-    with pytest.raises(trio.WouldBlock):  # clause 7: bounded
+    with pytest.raises(trio.WouldBlock):
         mailbox.put_nowait("refused")
     second = Attempt(nursery, partial(mailbox.put, "second"))
     await wait_all_tasks_blocked()
@@ -83,7 +83,6 @@ async def test_abandon_discards_letters_and_wakes_senders(
 async def test_statistics_show_depth_peak_and_capacity(
     nursery: trio.Nursery,
 ) -> None:
-    """Clause 8."""
     mailbox = Mailbox[int](4)
     assert mailbox.statistics().peak == 0
     for letter in range(3):

@@ -1,4 +1,4 @@
-"""The meeting of asker and worker: clauses 3, 4 and 5 of the contract, on a bare `Request`."""
+"""The handoff between caller and worker, tested on a bare `Request`."""
 
 import weakref
 from contextvars import ContextVar
@@ -20,7 +20,7 @@ def gone() -> Exception:
 
 
 class Work:
-    """Work that ends when told, and says how it ended."""
+    """Work that ends on request and logs its progress."""
 
     def __init__(self, value: str = "done", *, cleanup: float = 0.0) -> None:
         self.value = value
@@ -45,7 +45,7 @@ def taken(nursery: trio.Nursery, request: Request[str]) -> None:
     nursery.start_soon(request.perform, gone)
 
 
-# Clause 3: a reply cannot fail.
+# A reply cannot fail.
 
 
 async def test_reply_needs_no_checkpoint(
@@ -106,7 +106,7 @@ async def test_late_worker_value_is_ignored(
 
 
 async def test_finally_resolves_a_cancelled_worker() -> None:
-    # Nobody waits here: an asker whose reply is lost could not even be cancelled.
+    # No task waits here: a caller whose reply is lost could not even be cancelled.
     work = Work()
     request = Request(work)
     async with trio.open_nursery() as actor:
@@ -132,7 +132,7 @@ async def test_finally_resolves_on_base_exceptions() -> None:
         await request.wait()
 
 
-# Clause 4: structured across the mailbox.
+# Cancellation: the caller waits for its worker.
 
 
 async def test_cancelled_caller_withdraws_queued_request(
@@ -332,13 +332,13 @@ async def test_self_ending_work_reports_its_reason(
 
     request = Request(work, on_cancel=on_cancel)
     assert request.take()
-    request.cancel("interrupt")  # taken, and its worker has not yet run
+    request.cancel("interrupt")  # the request is taken, but its worker has not run yet
     nursery.start_soon(request.perform, gone)
     assert await request.wait() == "closed in good order"
     assert reasons == ["interrupt"]
 
 
-# Work that has a deadline.
+# Work with a deadline.
 
 
 async def test_missed_deadline_returns_its_value(
@@ -418,7 +418,7 @@ async def test_done_request_holds_no_references() -> None:
     assert gone_with_it() is None
 
 
-# Clause 5: a request's exception goes to its asker.
+# Exceptions of the work.
 
 
 async def test_work_exception_reaches_only_its_caller(
@@ -452,7 +452,7 @@ async def test_cancelled_work_may_still_raise(
     assert isinstance(asker.error, Bug)
 
 
-# The rest of a request.
+# Other features of a request.
 
 
 async def test_callback_runs_once_at_outcome() -> None:

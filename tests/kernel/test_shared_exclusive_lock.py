@@ -1,4 +1,4 @@
-"""Shared and exclusive turns, first come first served."""
+"""Shared and exclusive locking, first come, first served."""
 
 from functools import partial
 

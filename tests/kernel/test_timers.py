@@ -18,7 +18,7 @@ class Bell:
             self._alarms.clear(other)
 
 
-async def test_each_rings_at_its_time_and_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_timer_fires_once_at_its_time(autojump_clock: trio.testing.MockClock) -> None:
     alarms = Timers()
     early, late = Bell(alarms), Bell(alarms)
     start = trio.current_time()

@@ -1,4 +1,4 @@
-"""Options are refused where they are made, naming the field; and they never change."""
+"""Invalid options are refused at construction with the field's name, and options never change."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from agent_actors.tools import Tool
 
 URL = "http://localhost:1/v1"
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker would reject must also be refused at run time.
 build: Callable[..., AgentOptions] = AgentOptions
 build_runtime: Callable[..., Runtime] = open_runtime
 
@@ -94,7 +94,7 @@ def test_invalid_tool_names_are_refused() -> None:
         ({"tool_choice": "unknown"}, "tool_choice 'unknown' is not a tool"),
     ],
 )
-def test_what_cannot_work_is_refused_by_name(more: Mapping[str, float], words: str) -> None:
+def test_invalid_field_is_refused_by_name(more: Mapping[str, float], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         build(model="m", base_url=URL, **more)
 

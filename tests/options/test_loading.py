@@ -1,4 +1,4 @@
-"""Options from a file in three forms, and from the environment; mistakes say where they stand."""
+"""Options from files in three formats and from the environment; errors name the place."""
 
 import json
 import math
@@ -74,13 +74,13 @@ JSON = json.dumps(
 
 @tool
 async def add(a: int, b: int) -> int:
-    """Adds."""
+    """Add."""
     return a + b
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Writes a file and says where."""
+    """Return a function that writes a file and returns its path."""
 
     def written(name: str, text: str) -> Path:
         path = tmp_path / name
@@ -99,7 +99,7 @@ def test_the_same_options_come_from_each_form(
 ) -> None:
     options = AgentOptions.from_file(write(name, text), tools=[add], temperature=0.5)
     assert (options.model, options.base_url) == ("qwen3-32b", "http://localhost:1234/v1")
-    assert options.system_prompt == "Print ${HOME}.\n"  # shown as it stands there
+    assert options.system_prompt == "Print ${HOME}.\n"  # kept exactly as written in the file
     assert (options.max_retries, options.run_timeout, options.idle_timeout) == (1, 30, math.inf)
     assert (options.stop, options.extra_body) == (("END", "###"), {"top_k": 5})
     assert (options.limits, options.prices) == (
@@ -109,12 +109,12 @@ def test_the_same_options_come_from_each_form(
     assert options.permissions is not None
     assert options.permissions.mode is PermissionMode.ACCEPT_EDITS
     assert [one.model for one in options.fallback_options] == ["small", "big"]
-    # What is passed beside the file counts first.
+    # Arguments override the file.
     assert (options.temperature, list(options.tools_by_name)) == (0.5, ["add"])
     assert AgentOptions.from_file(write(name, text)).temperature is None
 
 
-def test_a_file_without_anything_holds_no_field(write: Callable[[str, str], Path]) -> None:
+def test_empty_file_sets_no_field(write: Callable[[str, str], Path]) -> None:
     for name in ("a.yaml", "a.toml"):
         assert AgentOptions.from_file(write(name, ""), model="m", base_url=URL).model == "m"
 
@@ -145,7 +145,7 @@ def test_secrets_come_from_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("api_key: ${NO_SUCH}", "api_key refers to the environment variable 'NO_SUCH'"),
         ("headers: {x: '${NO_SUCH}'}", "headers.x refers to the environment variable"),
@@ -187,17 +187,17 @@ def test_secrets_come_from_the_environment(
     ],
 )
 def test_file_mistake_names_the_file(
-    text: str, told: str, write: Callable[[str, str], Path]
+    text: str, expected: str, write: Callable[[str, str], Path]
 ) -> None:
     path = write("a.yaml", text)
     with pytest.raises(ConfigError) as caught:
         from_file(path, **({} if "model:" in text else {"model": "m"}), base_url=URL)
     assert str(caught.value).startswith(f"{path}: ")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("a.toml", "model = ", "not valid TOML: "),
         ("a.toml", "model = 'a'\nmodel = 'b'", "not valid TOML: "),
@@ -210,25 +210,25 @@ def test_file_mistake_names_the_file(
         ("a.yaml", "#" * (2**18 + 1), "expected at most 262144 bytes of options"),
     ],
 )
-def test_what_is_of_another_form_is_told(
-    name: str, text: str, told: str, write: Callable[[str, str], Path]
+def test_wrong_file_content_is_reported(
+    name: str, text: str, expected: str, write: Callable[[str, str], Path]
 ) -> None:
     path = write(name, text)
     with pytest.raises(ConfigError) as caught:
         AgentOptions.from_file(path)
-    assert str(caught.value).startswith(f"{path}: {told}")
+    assert str(caught.value).startswith(f"{path}: {expected}")
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "a.yaml"
     broken.write_bytes(b"\xff\xfe\xff")
-    for path, told in (
+    for path, expected in (
         (tmp_path / "none.yaml", "the file cannot be read: No such file"),
         (tmp_path, "the file cannot be read: Is a directory"),
         (broken, "expected text in UTF-8"),
         ("a\0.yaml", "the file cannot be read: embedded null"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=expected):
             AgentOptions.from_file(path)
 
 
@@ -288,7 +288,7 @@ def test_the_environment_names_fields(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"AGENT_ACTORS_{name}", text)
     options = AgentOptions.from_env(system_prompt="Be long.", output_type=int)
     assert (options.model, options.resolved and options.resolved.base_url) == ("m", URL)
-    # These are found wherever options are made, and are no fields that another provider would get.
+    # These come from the environment of any options; they are not fields that a fallback would get.
     assert (options.base_url, options.api_key) == ("", "not-needed")
     assert options.resolved is not None
     assert options.resolved.api_key == "secret"
@@ -313,7 +313,7 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("TEMPERATURE", "hot", "temperature must be a number, or None; got 'hot'"),
         ("MAX_ITERATIONS", "2.5", "max_iterations must be a whole number; got '2.5'"),
@@ -327,15 +327,15 @@ def test_the_environment_names_a_provider(monkeypatch: pytest.MonkeyPatch) -> No
         ("TEMPRATURE", "1", "is not an option; did you mean AGENT_ACTORS_TEMPERATURE?"),
     ],
 )
-def test_variable_mistake_names_the_variable(name: str, text: str, told: str) -> None:
+def test_variable_mistake_names_the_variable(name: str, text: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         fields_of_environ({f"AGENT_ACTORS_{name}": text, "PATH": "x"}, AgentOptions)
     assert str(caught.value).startswith(f"AGENT_ACTORS_{name}")
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
 @given(st.dictionaries(st.text(max_size=12), st.text(max_size=8)))
-def test_other_variables_are_no_matter(environ: dict[str, str]) -> None:
+def test_other_variables_are_ignored(environ: dict[str, str]) -> None:
     theirs = {f"AGENT_ACTORS_SERVER_{name}": text for name, text in environ.items()}
     assert fields_of_environ(theirs, AgentOptions) == {}

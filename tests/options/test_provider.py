@@ -1,4 +1,4 @@
-"""`provider` as a name or a profile: where requests go, what is sent, and what is shared."""
+"""`provider` as a name or a profile: the endpoint, the request, and the shared state."""
 
 import math
 import os
@@ -19,7 +19,7 @@ from agent_actors.testing import ScriptedEndpoint, ScriptedModel, Step, hang, re
 
 URL = "http://localhost:1/v1"
 PROTOCOLS: tuple[Protocol, ...] = ("openai", "anthropic")
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits this long.
 PATIENCE = 10.0
 
 
@@ -84,7 +84,7 @@ async def test_anthropic_uses_its_protocol_and_key(
     assert first.path == second.path == "/v1/messages"
     assert first.headers["x-api-key"] == "sk-1"
     assert (first.model, first.body["temperature"]) == ("claude-sonnet-4-5", 0.7)
-    # It refuses to be told how to sample.
+    # This model refuses sampling settings.
     assert (second.model, "temperature" in second.body) == ("claude-opus-4-7", False)
     assert "sk-1" not in repr(old)
     assert "sk-1" not in repr(old.resolved)
@@ -235,17 +235,17 @@ async def test_idle_deadline_defaults_to_60_seconds(
 
 
 @pytest.mark.parametrize(
-    ("provider", "told"),
+    ("provider", "expected"),
     [
         ("olama", "AgentOptions: there is no provider profile 'olama'; did you mean 'ollama'?"),
         ("", "there is no provider profile ''; Known: anthropic"),
         ("openai", "there is no API key for the provider 'openai': set OPENAI_API_KEY"),
     ],
 )
-def test_unusable_provider_is_refused_early(provider: str, told: str) -> None:
+def test_unusable_provider_is_refused_early(provider: str, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         AgentOptions(model="m", provider=provider)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_missing_endpoint_names_its_variables() -> None:
@@ -273,15 +273,15 @@ def test_found_key_stays_with_its_provider(
 def test_profile_names_models_and_system_prompt(tmp_path: Path) -> None:
     file = tmp_path / "profiles.toml"
     file.write_text(
-        '[house]\nbase_url = "http://127.0.0.1:1/v1"\nsystem_prompt = "Be brief."\n'
-        '[house.model_names]\nsmall = "vendor/small-7b"\n'
+        '[local]\nbase_url = "http://127.0.0.1:1/v1"\nsystem_prompt = "Be brief."\n'
+        '[local.model_names]\nsmall = "vendor/small-7b"\n'
     )
-    profile = load_profiles(file)["house"]
+    profile = load_profiles(file)["local"]
     options = AgentOptions(model="small", provider=profile, fallbacks=["small", "large"])
     assert (options.model, options.system_prompt) == ("vendor/small-7b", "Be brief.")
     assert [one.model for one in options.fallback_options] == ["vendor/small-7b", "large"]
     other = options.evolve(model="large", system_prompt="Talk.")
     assert (other.model, other.system_prompt) == ("large", "Talk.")
-    file.write_text("[house.model_names]\nsmall = 7\n")
+    file.write_text("[local.model_names]\nsmall = 7\n")
     with pytest.raises(ConfigError, match="the field 'model_names' must be a table of strings"):
         load_profiles(file)

@@ -1,4 +1,6 @@
-"""Each field says what it may hold, what came and what to write; so does a keyword that is none."""
+"""Errors of each field name the accepted values, the given value and the fix, also for unknown
+names.
+"""
 
 import copy
 import inspect
@@ -21,13 +23,13 @@ from agent_actors.options.validation import _OTHER_NAMES, nearest
 URL = "http://localhost:1/v1"
 OURS = {field.name for field in attrs.fields(AgentOptions) if field.init}
 
-# Untyped on purpose: what a type checker would refuse has to be refused at run time too.
+# Untyped on purpose: values that a type checker would reject must also be refused at run time.
 build: Callable[..., AgentOptions] = AgentOptions
 
 
 @tool
 async def add(a: int, b: int) -> int:
-    """Adds."""
+    """Add."""
     return a + b
 
 
@@ -65,7 +67,7 @@ def test_shell_hides_validation_helpers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"model": 4}, "model must be a string; got 4"),
         ({"model": None}, "got None; omit it to take it from the environment"),
@@ -112,14 +114,14 @@ def test_shell_hides_validation_helpers() -> None:
         ({"headers": {"x-a": "c\r\nd: e"}}, "headers: the value of 'x-a' must be printable ASCII"),
     ],
 )
-def test_wrong_type_is_reported(fields: Mapping[str, object], told: str) -> None:
+def test_wrong_type_is_reported(fields: Mapping[str, object], expected: str) -> None:
     message = refused(**fields)
     assert message.startswith("AgentOptions: ")
-    assert told in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"temperature": 2.1}, "temperature must be from 0 to 2, or None to not send it; got 2.1"),
         ({"temperature": -0.1}, "temperature must be from 0 to 2"),
@@ -134,12 +136,12 @@ def test_wrong_type_is_reported(fields: Mapping[str, object], told: str) -> None
         ({"tool_choice": "ad", "tools": [add]}, "did you mean 'add'? Known: add, auto, none"),
     ],
 )
-def test_a_value_out_of_range_is_told(fields: Mapping[str, object], told: str) -> None:
-    assert told in refused(**fields)
+def test_value_out_of_range_is_reported(fields: Mapping[str, object], expected: str) -> None:
+    assert expected in refused(**fields)
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "presence_penalty", "seed", "max_turns"])
-def test_what_may_be_none_may_be_none(name: str) -> None:
+def test_optional_fields_accept_none(name: str) -> None:
     assert getattr(build(model="m", base_url=URL, **{name: None}), name) is None
 
 
@@ -150,7 +152,7 @@ def test_range_ends_are_inclusive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("localhost:1234/v1", "write 'http://localhost:1234/v1', for example"),
         ("host", "got 'host'; write 'http://host', for example"),
@@ -162,10 +164,10 @@ def test_range_ends_are_inclusive() -> None:
         ("http://[::1", "must begin with"),
     ],
 )
-def test_invalid_url_hides_its_secrets(url: str, told: str) -> None:
+def test_invalid_url_hides_its_secrets(url: str, expected: str) -> None:
     message = refused(base_url=url)
     assert message.startswith("AgentOptions: base_url must begin with http:// or https://")
-    assert told in message
+    assert expected in message
     assert "pass" not in message
     assert "key" not in message
 
@@ -186,11 +188,11 @@ def test_a_key_is_never_shown(value: object) -> None:
 
 @pytest.mark.parametrize("key", ["sk-secret\n", "sk-sécret", "“sk-secret”"])
 def test_invalid_header_key_is_refused_early(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = "api_key must be printable ASCII without line breaks; look for a stray newline"
-    assert told in refused(api_key=key)
+    expected = "api_key must be printable ASCII without line breaks; look for a stray newline"
+    assert expected in refused(api_key=key)
     assert "cret" not in refused(api_key=key)
-    monkeypatch.setenv("AGENT_ACTORS_API_KEY", f"{key}|")  # blanks at its end are taken off
-    assert told in refused()
+    monkeypatch.setenv("AGENT_ACTORS_API_KEY", f"{key}|")  # whitespace at its end is removed
+    assert expected in refused()
 
 
 def test_short_choice_lists_are_complete() -> None:
@@ -200,12 +202,12 @@ def test_short_choice_lists_are_complete() -> None:
     assert nearest("zzz", [*few, "x"]).startswith("Known: name_0, ")
 
 
-def test_a_value_that_is_long_is_cut() -> None:
+def test_long_value_is_truncated() -> None:
     assert len(refused(temperature="x" * 10_000)) < 200
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"temprature": 0}, "there is no field 'temprature'; did you mean 'temperature'?"),
         ({"base-url": URL}, "there is no field 'base-url'; did you mean 'base_url'?"),
@@ -218,8 +220,10 @@ def test_a_value_that_is_long_is_cut() -> None:
         ({"Allowed-Tools": []}, "there is no field 'Allowed-Tools'; did you mean 'permissions'?"),
     ],
 )
-def test_unknown_keyword_suggests_nearest_field(fields: Mapping[str, object], told: str) -> None:
-    assert told in refused(**fields)
+def test_unknown_keyword_suggests_nearest_field(
+    fields: Mapping[str, object], expected: str
+) -> None:
+    assert expected in refused(**fields)
 
 
 def test_names_of_other_packages_mean_fields() -> None:

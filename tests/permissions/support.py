@@ -1,4 +1,4 @@
-"""Tools, calls and a place for the tests of permissions."""
+"""Tools, calls and a context for the tests of permissions."""
 
 from pathlib import PurePosixPath
 from typing import Final
@@ -13,7 +13,7 @@ HERE: Final = DecisionContext(CWD, "s1")
 
 
 def bash(command: str, timeout: int = 60) -> str:
-    """Run a line of shell."""
+    """Run a shell command line."""
     return f"{command}{timeout}"
 
 
@@ -33,7 +33,7 @@ def fetch(url: str, mode: str = "text") -> str:
 
 
 def note(text: str) -> str:
-    """Write a note down."""
+    """Write a note."""
     return text
 
 

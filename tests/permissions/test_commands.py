@@ -1,4 +1,4 @@
-"""Lines of shell, read narrowly and widely."""
+"""Shell command lines, read narrowly and widely."""
 
 import pytest
 from hypothesis import given
@@ -146,7 +146,7 @@ def test_every_runnable_part_is_restricted(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["ls", "rmdir x", "git rm x", "echo FOO=1", "FOO=1", "", " ; "])
-def test_what_runs_something_else_is_not_restricted(line: str) -> None:
+def test_other_commands_are_not_restricted(line: str) -> None:
     assert not restricts("rm *", line)
 
 
@@ -178,5 +178,5 @@ def test_appended_command_is_never_allowed(line: str, more: str) -> None:
 
 
 @given(st.text(alphabet="gitrm '\"", max_size=20), st.sampled_from([";", "&&", "|", "\n"]))
-def test_another_program_is_restricted_wherever_it_stands(text: str, between: str) -> None:
+def test_appended_program_is_always_restricted(text: str, between: str) -> None:
     assert restricts("rm *", f"{text}{between}rm x")

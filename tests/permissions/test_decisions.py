@@ -1,4 +1,4 @@
-"""What is answered, read in one way everywhere: what is not plainly a yes is a no."""
+"""Answers are read in the same way everywhere: any answer that is not clearly a yes is a no."""
 
 import math
 from threading import Thread
@@ -95,7 +95,7 @@ def test_unkeepable_decision_is_refused(fields: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("ttl", [0, -1, math.nan])
-def test_a_memory_of_no_time_is_refused(ttl: float) -> None:
+def test_invalid_remember_values_are_refused(ttl: float) -> None:
     with pytest.raises(ConfigError, match="ttl must be above 0 seconds"):
         Remember("once", ttl=ttl)
     with pytest.raises(ConfigError, match="expected 'once', 'session' or 'always'; got 'ever'"):

@@ -1,4 +1,4 @@
-"""The tables of the how-to page are those of the code, and its examples hold."""
+"""The tables of the how-to page match the code, and its examples work."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs/how-to/permissions.md"
 
 
 def table(head: str) -> list[list[str]]:
-    """The cells of the table whose first line begins so, its heads included."""
+    """Return the cells of the table whose first line begins with `head`, including that line."""
     rows: list[list[str]] = []
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if rows or line.startswith(head):

@@ -1,4 +1,4 @@
-"""What was decided holds as long, and for as much, as it was said to, and no further."""
+"""A decision applies exactly as long, and to exactly the calls, for which it was given."""
 
 from pathlib import PurePosixPath
 from typing import Literal
@@ -40,7 +40,7 @@ def judged(command: str, kept: Grants, now: float = 0.0, session_id: str = "s1")
     return type(POLICY.decide(call(BASH, command=command), BASH, situation)).__name__
 
 
-def test_nothing_is_remembered_unless_it_is_said() -> None:
+def test_nothing_is_remembered_by_default() -> None:
     verdict, kept = settle(PermissionDecision("allow"))
     assert verdict == Allow("the call was approved")
     assert len(kept) == 0
@@ -124,7 +124,7 @@ def test_an_approval_holds_where_it_was_given() -> None:
     assert isinstance(POLICY.decide(PUSH, BASH, elsewhere), Ask)
 
 
-def test_rule_approval_covers_what_rule_allows() -> None:
+def test_rule_approval_covers_its_rule() -> None:
     remember = Remember("session", rule="Bash(git *)")
     _, kept = settle(PermissionDecision("allow", remember=remember))
     assert judged("git push --force", kept) == "Allow"
@@ -157,7 +157,7 @@ def test_single_denial_precedes_general_approval() -> None:
     assert judged("git push", kept) == "Deny"
 
 
-def test_denial_without_reason_says_so() -> None:
+def test_denial_without_reason_has_default_text() -> None:
     _, kept = settle(PermissionDecision("deny", remember="once"))
     denied = POLICY.decide(PUSH, BASH, attrs.evolve(HERE, grants=kept))
     assert isinstance(denied, Deny)
@@ -227,7 +227,7 @@ def test_remembered_rewrite_is_judged_again() -> None:
     assert verdict == Deny("the call is denied by the rule 'Bash(* --dry-run)'")
 
 
-def test_what_a_rule_denies_no_memory_allows() -> None:
+def test_deny_rule_outranks_remembered_approval() -> None:
     rm = call(BASH, command="rm x")
     for remember in (Remember("always"), Remember("always", rule="Bash")):
         kept = HERE.approve(rm, BASH, remember)
@@ -258,9 +258,7 @@ def test_incomparable_arguments_are_not_remembered() -> None:
         (LOOSE, {"a": (1, 2)}, {"a": [1, 2]}),
     ],
 )
-def test_arguments_are_the_same_whatever_their_order(
-    made: Tool, one: JsonObject, other: JsonObject
-) -> None:
+def test_argument_order_does_not_matter(made: Tool, one: JsonObject, other: JsonObject) -> None:
     kept = HERE.approve(call(made, **one), made, Remember("session"))
     situation = attrs.evolve(HERE, grants=kept)
     assert situation.find(made, other) is not None

@@ -1,4 +1,4 @@
-"""What a mode says, and what a tool's flags come to."""
+"""The verdicts of each mode, and the effect that the flags of a tool describe."""
 
 import itertools
 
@@ -35,10 +35,10 @@ def test_every_tool_has_one_effect() -> None:
 
 
 def empty() -> None:
-    """Nothing."""
+    """Do nothing."""
 
 
-def test_effects_are_what_the_flags_say() -> None:
+def test_effects_follow_the_flags() -> None:
     effects = [effect_of(one) for one in (READ, FETCH, NOTE, EDIT, SEND, BASH)]
     assert effects == list(Effect)
     assert [effect.only_reads for effect in Effect] == [True, True, False, False, False, False]

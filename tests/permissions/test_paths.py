@@ -1,4 +1,4 @@
-"""Paths, read narrowly and widely, by their text alone."""
+"""Paths, read narrowly and widely, from their text alone."""
 
 from pathlib import PurePosixPath, PureWindowsPath
 

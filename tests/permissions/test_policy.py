@@ -1,4 +1,4 @@
-"""What is offered and what is decided, in which order, and what is refused beforehand."""
+"""A policy's offered tools and verdicts, the order of its checks, and invalid policies."""
 
 import attrs
 import pytest
@@ -14,7 +14,7 @@ def names(policy: PermissionPolicy, whitelist: list[str] | None = None) -> list[
     return [tool.name for tool in policy.offered(TOOLS, whitelist)]
 
 
-# What is offered.
+# Offered tools.
 
 
 def test_all_tools_are_offered_by_default() -> None:
@@ -46,7 +46,7 @@ def test_partly_denied_tool_is_offered() -> None:
     assert "Bash" in names(PermissionPolicy(deny=["Bash(rm *)"]))
 
 
-def test_no_allowed_tools_are_no_tools() -> None:
+def test_empty_allowlist_offers_no_tools() -> None:
     assert names(PermissionPolicy(allowed_tools=[])) == []
 
 
@@ -62,7 +62,7 @@ def test_allowlist_only_narrows_a_run() -> None:
 
 
 @pytest.mark.feature("ASDK-089")
-def test_unknown_names_are_told() -> None:
+def test_unknown_names_are_reported() -> None:
     policy = PermissionPolicy(
         allow=["Raed", "Bash(git *)"],
         deny=["mcp_*(x)"],
@@ -98,7 +98,7 @@ def test_text_allowlist_is_refused() -> None:
             use()
 
 
-# What is decided.
+# Verdicts.
 
 
 @pytest.mark.parametrize(
@@ -117,15 +117,17 @@ def test_deny_precedes_ask_precedes_allow(mode: PermissionMode) -> None:
     every = ["Bash(git *)"]
     git = call(BASH, command="git status")
 
-    def said(policy: PermissionPolicy) -> str:
+    def verdict_name(policy: PermissionPolicy) -> str:
         return type(policy.decide(git, BASH, HERE)).__name__
 
-    assert said(PermissionPolicy(mode=mode, deny=every, ask=every, allow=every)) == "Deny"
+    assert verdict_name(PermissionPolicy(mode=mode, deny=every, ask=every, allow=every)) == "Deny"
     bounded = mode in ("plan", "deny")
-    assert said(PermissionPolicy(mode=mode, ask=every, allow=every)) == (
+    assert verdict_name(PermissionPolicy(mode=mode, ask=every, allow=every)) == (
         "Deny" if bounded else "Ask"
     )
-    assert said(PermissionPolicy(mode=mode, allow=every)) == ("Deny" if mode == "plan" else "Allow")
+    assert verdict_name(PermissionPolicy(mode=mode, allow=every)) == (
+        "Deny" if mode == "plan" else "Allow"
+    )
 
 
 def test_partly_denied_call_is_denied() -> None:
@@ -161,7 +163,7 @@ def test_question_cannot_deceive_a_terminal() -> None:
     )
 
 
-def test_long_question_says_how_much_is_hidden() -> None:
+def test_long_question_reports_hidden_length() -> None:
     verdict = PermissionPolicy().decide(call(BASH, command="x" * 10_000 + "END"), BASH, HERE)
     assert isinstance(verdict, Ask)
     assert len(verdict.prompt) < 1600
@@ -177,7 +179,7 @@ def test_approved_call_runs_unless_denied() -> None:
     assert isinstance(plan.approved(call(BASH, command="ls"), BASH, HERE), Deny)
 
 
-# A run that another run started.
+# Nested runs.
 
 
 def test_a_policy_above_only_makes_it_stricter() -> None:
@@ -211,11 +213,11 @@ def test_nested_rewrite_is_judged_by_parent() -> None:
     assert isinstance(both.decide(call(LOOSE, x="a"), LOOSE, situation), Deny)
 
 
-# What is checked where a policy meets an agent.
+# Checks of a policy against an agent.
 
 
 @pytest.mark.feature("OAGS-087")
-def test_prompt_without_anybody_to_ask_is_refused() -> None:
+def test_prompt_mode_without_approver_is_refused() -> None:
     policy = PermissionPolicy(mode="prompt")
     with pytest.raises(
         ConfigError, match="mode 'prompt' asks about every call, but there is no app"

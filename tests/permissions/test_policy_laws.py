@@ -1,4 +1,4 @@
-"""The laws of a policy, for any rules, memories and answers."""
+"""Properties of a policy that hold for any rules, grants and answers."""
 
 import attrs
 from hypothesis import given
@@ -61,7 +61,7 @@ STRICTNESS: dict[type[object], int] = {Allow: 0, Ask: 1, Deny: 2}
 
 @st.composite
 def situations(draw: st.DrawFn) -> DecisionContext:
-    """One in which some calls were decided before."""
+    """Generate a context in which some calls were decided before."""
     kept: Grants = NO_GRANTS
     for _ in range(draw(st.integers(0, 3))):
         tool, one = draw(CALLS)
@@ -89,7 +89,7 @@ DECISIONS = st.one_of(
 
 
 def is_denied(policy: PermissionPolicy, tool: Tool, one: ToolUseBlock) -> bool:
-    """By a rule or a list, of the policy or one above."""
+    """Return whether a rule or a list of the policy, or of a policy above it, denies the call."""
     return (
         not policy.offers(tool.name)
         or any(rule.restricts(tool, one.input, CWD) for rule in policy.deny)
@@ -128,7 +128,7 @@ def test_answer_never_overrides_deny(
 
 
 @given(STACKS, CALLS, situations())
-def test_asked_may_be_approved_denied_not(
+def test_approval_covers_asked_not_denied(
     policy: PermissionPolicy, drawn: tuple[Tool, ToolUseBlock], situation: DecisionContext
 ) -> None:
     tool, one = drawn

@@ -1,4 +1,4 @@
-"""Rules: how they are written, and how a pattern meets a call's arguments."""
+"""Rules: their syntax, and the match of a pattern with the arguments of a call."""
 
 import pytest
 
@@ -286,7 +286,7 @@ def test_impossible_field_is_refused() -> None:
         ("src/a.py", "Edit(file_path=path:src/a.py)"),
         ("a.py", "Edit(file_path=path:./a.py)"),
         ("/etc/[x]*", "Edit(file_path=path:/etc/[[]x][*])"),
-        ("a, b=c", ""),  # it would read as two fields
+        ("a, b=c", ""),  # it would be read as two fields
         ("src/../a", ""),
         ("", ""),
         ("a ", ""),
@@ -310,7 +310,7 @@ def test_other_always_pattern_means_same_arguments() -> None:
 
 
 def two_places(path: str, url: str) -> str:
-    """Two places."""
+    """Take two places."""
     return path + url
 
 

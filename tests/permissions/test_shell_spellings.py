@@ -9,7 +9,7 @@ from agent_actors.permissions.patterns import Kind, Pattern
 from agent_actors.permissions.shell_words import readable_commands
 from tests.permissions.support import CWD
 
-# Each line runs `rm x`, or something that only the shell knows.
+# Each line runs `rm x`, or a command that only the shell can determine.
 SPELLINGS = r"""
 {rm,x}
 {rm,-rf,/}
@@ -220,7 +220,7 @@ def test_readable_line_is_not_restricted(line: str) -> None:
     assert not restricts(line)
 
 
-def test_unreadable_argument_matches_what_may_follow() -> None:
+def test_unreadable_argument_matches_any_argument() -> None:
     assert restricts("git $SUB", "git push *")
     assert restricts("git pu$X origin", "git push *")
     assert restricts("git push $X", "git push * --force")

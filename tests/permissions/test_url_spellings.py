@@ -1,4 +1,4 @@
-"""One URL in many spellings: rules decide the same for each of them."""
+"""One URL in many spellings: rules decide the same for all of them."""
 
 from typing import Final
 
@@ -74,7 +74,7 @@ SPELLINGS: Final = [
     ("https://a.xn--bcher-kva.de/", "Fetch(domain:*.b\u00fccher.de)", True),
     ("https://example.com.evil.com/", SITE, False),
     ("https://notexample.com/", SITE, False),
-    # What surrounds the host.
+    # The text around the host.
     ("  https://example.com/\n", SITE, True),
     ("\x00\x1fhttps://example.com/", SITE, True),
     ("ht\ttps://exam\nple.c\rom/", SITE, True),
@@ -120,10 +120,10 @@ SPELLINGS: Final = [
     ("https://example.com/x", ADMIN, False),
     ("https://example.com/stats", "Fetch(HTTPS://example.com/x/../stats)", True),
     ("https://example.com/x", "Fetch(https://example.com)", True),
-    # A glob that is no URL, for an argument that is one.
+    # A glob that is not a URL, for an argument that is one.
     ("https://ex%61mple.com/x/../stats", "Fetch(*example.com/stats)", True),
     ("http://0x7f.1/", "Fetch(*127.0.0.1*)", True),
-    # What cannot be read.
+    # Unreadable URLs.
     ("http://other.org:+80/", SITE, True),
     ("http://other.org:8_0/", SITE, True),
     ("http://other.org:80a/", SITE, True),
@@ -248,7 +248,7 @@ RULES = st.sampled_from(
 
 @st.composite
 def hosts(draw: st.DrawFn) -> tuple[str, str]:
-    """A host in its normal form and in another spelling."""
+    """Generate a host in its normal form and in another spelling."""
     if draw(st.booleans()):
         octets = draw(st.sampled_from([[127, 0, 0, 1], [10, 0, 0, 7]]) | V4)
         number = int.from_bytes(bytes(octets), "big")
@@ -282,7 +282,7 @@ def hosts(draw: st.DrawFn) -> tuple[str, str]:
 
 @st.composite
 def respelt(draw: st.DrawFn) -> tuple[str, str]:
-    """A URL in its normal form and in a spelling that the URL Standard reads as the same."""
+    """Generate a URL in its normal form and in an equivalent spelling of the URL Standard."""
     scheme, usual = draw(st.sampled_from([("http", 80), ("https", 443)]))
     host, spelt_host = draw(hosts())
     parts = draw(PARTS)
@@ -307,7 +307,7 @@ def respelt(draw: st.DrawFn) -> tuple[str, str]:
 
 @given(respelt(), RULES)
 def test_respelling_changes_no_restriction(urls: tuple[str, str], pattern: str) -> None:
-    """The normal form is read at all, so that two refusals do not pass for agreement."""
+    """The normal form must be readable, so that two refusals do not count as agreement."""
     plain, spelt = urls
     assert readings(plain)
     assert readings(spelt)

@@ -1,4 +1,4 @@
-"""URLs, read by one strict form, and as the most lenient reader would."""
+"""URLs, read in one strict form, and as the most lenient parser would read them."""
 
 import pytest
 from hypothesis import given
@@ -97,7 +97,7 @@ def test_url_of_other_host_is_unrestricted(url: str) -> None:
     assert not DomainPattern.parse("example.com").restricts(url)
 
 
-def test_a_host_is_one_in_either_spelling() -> None:
+def test_host_matches_in_either_spelling() -> None:
     assert DomainPattern.parse("b\u00fccher.de").restricts("https://xn--bcher-kva.de/")
     assert DomainPattern.parse("xn--bcher-kva.de").restricts("https://b\u00fccher.de/")
 
@@ -167,7 +167,7 @@ def test_domain_must_be_only_a_host(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [".example.com", "a..b", "256.1.1.1", "0x7f.*", "10.010.*", "a%b"])
-def test_host_that_no_url_has_is_refused(text: str) -> None:
+def test_impossible_host_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"cannot be the host of a valid URL|in decimal"):
         DomainPattern.parse(text)
 

@@ -1,4 +1,4 @@
-"""What "nothing of a run is alive" means, as checks; and tools and models to run them against."""
+"""Checks that a run left nothing behind, and tools and models to run them against."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
@@ -26,21 +26,21 @@ from agent_actors.testing import ScriptedModel, Turn, call, interleave, pause, s
 
 
 def check_history(history: Messages) -> None:
-    """Valid message by message, and each call answered once, at once and in the model's order."""
+    """Check that all messages are valid and that each call is answered once, in order."""
     history.validate()
     expected: list[str] = []
     for message in history:
         if message.role == "tool":
-            assert expected, f"an answer to no call: {message}"
+            assert expected, f"a result without a call: {message}"
             assert message.tool_call_id == expected.pop(0)
             continue
-        assert not expected, f"calls without an answer: {expected}"
+        assert not expected, f"calls without a result: {expected}"
         expected = [one.id for one in message.tool_calls]
-    assert not expected, f"calls without an answer: {expected}"
+    assert not expected, f"calls without a result: {expected}"
 
 
 def check_records(records: Sequence[AnyEvent]) -> None:
-    """`seq` without gaps, one last record a run, one result a call and after it."""
+    """Check that `seq` has no gaps, runs do not overlap, and each run's records are complete."""
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     events = [record for record in records if isinstance(record, Event)]
     assert len(events) == len(records)
@@ -51,9 +51,10 @@ def check_records(records: Sequence[AnyEvent]) -> None:
 
 
 def check_run(run: Sequence[AnyEvent]) -> None:
-    """The records of one run: a last one, which is the only one, and a result for each call.
+    """Check the records of one run: exactly one final record, at the end, and a result for each
+    call.
 
-    Before it says that it began, it may close calls that a run before it left open.
+    Before its `system.init`, a run may close calls that an earlier run left open.
     """
     run = run[next((at for at, one in enumerate(run) if isinstance(one, SystemInit)), 0) :]
     last = [isinstance(event, ResultEvent | ErrorEvent) for event in run]
@@ -65,7 +66,7 @@ def check_run(run: Sequence[AnyEvent]) -> None:
 
 
 def check_quiet(runtime: Runtime) -> None:
-    """No run, lease, slot, stream, request or letter is left in the runtime."""
+    """Check that no run, lease, slot, stream, request or letter is left in the runtime."""
     actors = runtime._actors
     seen = runtime.statistics()
     assert (seen.runs, seen.gate.held, seen.gate.waiting) == (0, 0, 0), seen
@@ -73,20 +74,20 @@ def check_quiet(runtime: Runtime) -> None:
         assert (slots.used, slots.waiting) == (0, 0)
     assert seen.log.appends.depth == 0
     for owner in (actors.runs, actors.executor.owner, actors.gate.owner, actors.log.owner):
-        # A withdrawn letter may still lie in a mailbox, for its loop to throw away.
+        # A withdrawn letter may still be in a mailbox until its loop discards it.
         assert owner.statistics().live == 0, owner.name
     assert all(loaded.users == 0 for loaded in actors.log._loaded.values())
 
 
 def check_left(events: RunStream) -> None:
-    """Neither end of the reader's mailbox is open."""
+    """Check that both ends of the reader's mailbox are closed."""
     mailbox = events._mailbox
     assert (mailbox._closed, mailbox._abandoned, mailbox._reader) == (True, True, None)
 
 
 @attrs.define(eq=False)
 class Probe:
-    """Counts what began and what came to its very end."""
+    """Records which tools began and which tools finished their cleanup."""
 
     begun: list[str] = attrs.field(factory=list[str])
     ended: list[str] = attrs.field(factory=list[str])
@@ -95,11 +96,13 @@ class Probe:
         assert Counter(self.begun) == Counter(self.ended), "a tool did not finish its finally"
 
     def tools(self) -> tuple[Tool, ...]:
-        """One that cleans up slowly, one that is deaf to cancels for a while, one that is quick."""
+        """Return one tool that cleans up slowly, one that ignores cancellation for a while, and a
+        quick one.
+        """
 
         @tool
         async def careful() -> str:
-            """Cleans up, which takes a while, however it ends."""
+            """Clean up, which takes a while, however the call ends."""
             self.begun.append("careful")
             try:
                 await trio.sleep(2)
@@ -112,7 +115,7 @@ class Probe:
 
         @tool
         async def deaf() -> str:
-            """Ignores cancels for a while."""
+            """Ignore cancellation for a while."""
             self.begun.append("deaf")
             try:
                 with trio.CancelScope(shield=True):
@@ -124,7 +127,7 @@ class Probe:
 
         @tool
         async def quick() -> str:
-            """Is done at once."""
+            """Return at once."""
             self.begun.append("quick")
             self.ended.append("quick")
             return "done"
@@ -133,7 +136,7 @@ class Probe:
 
 
 def three_tools(request: ModelRequest) -> Turn:
-    """`go` is answered by three calls, their results by an answer that pauses, the rest plainly."""
+    """Call three tools for `go`, pause in the response to their results, else answer `Fine.`"""
     last = request.messages.last()
     assert last is not None
     if last.role == "tool":
@@ -146,7 +149,7 @@ def three_tools(request: ModelRequest) -> Turn:
 
 @attrs.define(eq=False)
 class House:
-    """A runtime with its model, its store and what its tools have done."""
+    """A runtime with its model, its store, and a probe of its tools."""
 
     runtime: Runtime
     store: MemoryStore
@@ -156,7 +159,9 @@ class House:
     streams: list[RunStream] = attrs.field(factory=list[RunStream])
 
     async def check(self, *sessions: str) -> None:
-        """Nothing is alive, and every session of these is as it should be and goes on."""
+        """Check that nothing is alive and that each of these sessions is valid and can be used
+        again.
+        """
         self.check_silent()
         for session_id in sessions:
             check_records(await self.store.load(session_id))
@@ -172,7 +177,7 @@ class House:
             check_history(request.messages)
 
     def check_silent(self) -> None:
-        """Nothing is alive."""
+        """Check that nothing is alive."""
         self.probe.check()
         check_quiet(self.runtime)
         assert self.model.live == 0
@@ -182,7 +187,7 @@ class House:
 
 @attrs.define(eq=False)
 class SlowStore(MemoryStore):
-    """Takes its time before it reads, and before and after it writes."""
+    """A store that sleeps before it reads, and before and after it writes."""
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
         await trio.sleep(0.25)
@@ -197,7 +202,7 @@ class SlowStore(MemoryStore):
 
 @asynccontextmanager
 async def house(*, slow: bool = False, tools_per_runtime: int = 256) -> AsyncGenerator[House]:
-    """A runtime in which session `s` has a history, and every actor that runs need is there."""
+    """Yield a runtime whose session `s` has a history and whose actors have all been started."""
     store = SlowStore() if slow else MemoryStore()
     model, probe = ScriptedModel(three_tools), Probe()
     options = AgentOptions(model="m", provider=model, tools=probe.tools())

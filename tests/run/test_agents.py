@@ -1,4 +1,4 @@
-"""What a run of an agent promises: its result, its events, its bounds."""
+"""Runs of an agent: their results, their events and their limits."""
 
 import math
 from typing import TYPE_CHECKING, cast
@@ -86,7 +86,7 @@ async def test_stream_yields_events_in_order(autojump_clock: MockClock) -> None:
     assert [event.iteration for event in events] == [0, 0, *[1] * 8, *[2] * 4]
     uses = [event.tool_use_id for event in events if isinstance(event, ToolUse)]
     ended = [event.tool_use_id for event in events if isinstance(event, ToolResult)]
-    assert ended == uses[::-1], "results come in the order of their ends"
+    assert ended == uses[::-1], "results come in the order in which calls end"
     assert [m.tool_call_id for m in stream.result.messages.tool_messages()] == uses
 
 
@@ -255,7 +255,7 @@ async def test_queued_runs_keep_order(autojump_clock: MockClock) -> None:
     assert trio.current_time() == pytest.approx(5)
 
 
-async def test_a_policy_that_is_none_is_refused() -> None:
+async def test_unknown_policy_is_refused() -> None:
     async with open_runtime() as runtime:
         with pytest.raises(ConfigError, match="one of reject, queue, interrupt, rollback, steer"):
             await runtime.run("Go.", agent(ScriptedModel([])), on_busy=cast("OnBusy", "maybe"))

@@ -1,4 +1,4 @@
-"""What a cancelled run keeps, what it gives back, and who is told."""
+"""Cancelled runs: the work that they keep, the resources that they release, and their errors."""
 
 import threading
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
 
 @attrs.define(eq=False)
 class GrantAndCancel(trio.abc.Instrument):
-    """Passes the session on so many steps after a run came to wait for it, then cancels the run."""
+    """Releases the session some steps after a run began to wait for it, then cancels the run."""
 
     gate: SessionGate
     lease: Lease
@@ -42,8 +42,8 @@ class GrantAndCancel(trio.abc.Instrument):
 
 
 async def tick() -> None:
-    """Steps, where everybody else waits."""
-    while True:  # noqa: ASYNC110 - steps are what it is for
+    """Take steps while all other tasks wait."""
+    while True:  # noqa: ASYNC110 - it exists to take steps
         await trio.lowlevel.checkpoint()
 
 
@@ -75,14 +75,14 @@ async def test_tool_effects_survive_cancellation(
 ) -> None:
     @tool
     async def pay() -> str:
-        """Cannot be undone, so it does not let itself be stopped half way."""
+        """Pay. A payment cannot be undone, so the tool shields itself from cancellation."""
         with trio.CancelScope(shield=True):
             await trio.sleep(2)
         return "paid"
 
     @tool
     async def wait() -> str:
-        """Never returns."""
+        """Wait forever."""
         await trio.sleep(1_000)
         return "waited"
 
@@ -110,7 +110,8 @@ async def test_reached_result_survives_cancellation(
 ) -> None:
     results: list[RunResult] = []
     async with open_runtime(store=SlowStore()) as runtime:
-        # Loading, the prompt, and the answer with the end take a quarter of a second each.
+        # Loading, the prompt, and the response with the end of the run take a quarter of a second
+        # each.
         with trio.move_on_after(0.6) as scope:
             results.append(await runtime.run("hi", scripted("Hello."), session_id="s"))
             await trio.lowlevel.checkpoint()
@@ -175,17 +176,17 @@ who: ContextVar[str] = ContextVar("who", default="nobody")
 async def test_context_variables_reach_tools_and_children() -> None:
     @tool
     async def in_a_task() -> str:
-        """Runs on the loop."""
+        """Run on the event loop."""
         return who.get()
 
     @tool
     def in_a_thread() -> str:
-        """Runs in a thread."""
+        """Run in a thread."""
         return who.get()
 
     @tool
     async def in_a_child() -> str:
-        """Runs an agent whose tools look."""
+        """Run an agent with these tools."""
         tools = [in_a_task, in_a_thread]
         turns: list[Turn] = [[call("in_a_task"), call("in_a_thread")], "Done."]
         result = await runtime.run("look", scripted(*turns, tools=tools))
@@ -207,7 +208,7 @@ async def test_abandoned_thread_is_counted_not_awaited() -> None:
 
     @tool(on_cancel="abandon")
     def dig(ctx: ToolContext) -> str:
-        """Cannot be stopped."""
+        """Dig; it cannot be stopped."""
         begun.set()
         free.wait(10)
         ctx.report("nobody hears this")
@@ -228,7 +229,7 @@ async def test_abandoned_thread_is_counted_not_awaited() -> None:
             assert (await runtime.run("hi", scripted("Hello."))).text == "Hello."
         finally:
             free.set()
-        # No event tells of a thread that was left behind.
+        # No event reports the end of an abandoned thread.
         while runtime.statistics().tools.abandoned:  # noqa: ASYNC110
             await trio.sleep(0.001)
         assert seen == [True]
@@ -240,7 +241,7 @@ async def test_joined_thread_is_cancelled_and_awaited() -> None:
 
     @tool
     def dig(ctx: ToolContext) -> str:
-        """Looks whether it should stop."""
+        """Dig until the call is cancelled."""
         begun.set()
         while not ctx.cancelled:
             threading.Event().wait(0.001)

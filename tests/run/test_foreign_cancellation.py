@@ -1,4 +1,4 @@
-"""Users' code that raises the `trio.Cancelled` of another task fails like any other code."""
+"""Users' code that raises another task's `trio.Cancelled` fails like any other code."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""For any hooks, rules and answers: the history is valid, and each call has one result."""
+"""For any hooks, rules and answers, the history is valid and each call has one result."""
 
 import itertools
 from collections.abc import AsyncGenerator
@@ -75,7 +75,7 @@ policies = st.builds(
 
 @attrs.frozen
 class Control:
-    """Who says what, in turn; a failure is an exception in its place."""
+    """The decisions of hooks and people, in turn, and the policy; an int means an exception."""
 
     before: tuple[HookDecision | None | int, ...]
     after: tuple[HookDecision | None | int, ...]
@@ -215,7 +215,7 @@ async def resumed(runtime: Runtime, said: dict[str, str], options: AgentOptions)
 
 @asynccontextmanager
 async def asking() -> AsyncGenerator[tuple[Runtime, AgentOptions]]:
-    """A runtime, and an agent with a hook at each call, a policy, and somebody to ask."""
+    """Yield a runtime and an agent with hooks at each call, a policy, and a person to ask."""
     control = Control(
         (HookDecision(modified_input={"text": "b"}), None),
         (HookDecision(modified_output="c"),),

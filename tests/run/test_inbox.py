@@ -1,4 +1,6 @@
-"""What is said to a run waits for a boundary, is taken by the machine, and told when recorded."""
+"""Input to a running run waits for a boundary, then the machine takes it; its caller then learns
+so.
+"""
 
 from collections.abc import Callable
 
@@ -26,7 +28,7 @@ AGENT = AgentOptions(model="m", provider=ScriptedModel([]))
 
 @attrs.define(eq=False)
 class Run:
-    """A machine under way, its inbox, and the fates of what was said to it."""
+    """A running machine, its inbox, and the outcomes of the inputs sent to it."""
 
     machine: TurnMachine
     inbox: Inbox
@@ -39,13 +41,13 @@ class Run:
 
     def _settle(self, text: str) -> Callable[[SteeringOutcome], None]:
         def settle(fate: SteeringOutcome) -> None:
-            assert text not in self.fates, "told twice"
+            assert text not in self.fates, "reported twice"
             self.fates[text] = fate
 
         return settle
 
     def answer(self, *blocks: AssistantBlock, done: bool = False) -> list[str]:
-        """The model answers; what was said that the machine takes for that."""
+        """Feed a response to the machine, and return the inputs that the machine takes."""
         answer = ModelCompleted(blocks, done=done)
         self.inbox.before_answer(answer)
         commands = self.machine.feed(answer)
@@ -53,7 +55,9 @@ class Run:
         return [entry.text for entry in entries if isinstance(entry, UserEntry)]
 
     def results(self, *ids: str) -> list[str]:
-        """Calls end together; likewise."""
+        """Feed the results of calls that end together, and return the inputs that the machine
+        takes.
+        """
         self.inbox.before_results(len(ids))
         said: list[str] = []
         for call_id in ids:
@@ -93,7 +97,7 @@ def test_broken_calls_are_answered_at_boundary() -> None:
     assert run.answer(ToolUseError("no", None, "x")) == ["one"]
 
 
-def test_only_what_is_on_record_was_taken() -> None:
+def test_only_recorded_inputs_were_taken() -> None:
     run = made()
     run.leave("one")
     run.answer(SAID)
@@ -116,15 +120,15 @@ def test_ended_run_releases_its_inbox(done: bool) -> None:
     assert run.fates == {}
 
 
-def test_what_was_taken_back_is_not_said() -> None:
+def test_withdrawn_input_is_not_sent() -> None:
     run = made()
     notes = [run.leave(text) for text in ("one", "two")]
     assert run.inbox.withdraw(notes[0])
-    assert run.inbox.withdraw(notes[0]), "it is gone, once and for all"
+    assert run.inbox.withdraw(notes[0]), "the input is gone for good"
     assert run.answer(SAID) == ["two"]
-    assert not run.inbox.withdraw(notes[1]), "it is being put on record"
+    assert not run.inbox.withdraw(notes[1]), "it is being recorded"
     run.inbox.confirm()
-    assert run.inbox.withdraw(notes[1]), "its fate is known"
+    assert run.inbox.withdraw(notes[1]), "its outcome is known"
     assert run.fates == {"two": TAKEN}
 
 
@@ -149,7 +153,7 @@ def test_closed_inbox_forgets_waiting_input() -> None:
     assert run.fates == {}
 
 
-def test_the_same_said_by_two_is_two() -> None:
+def test_equal_inputs_count_separately() -> None:
     run = made()
     first = Note(UserInput("same"), run._settle("first"))
     second = Note(UserInput("same"), run._settle("second"))
@@ -175,19 +179,19 @@ def test_unrecorded_input_fails_with_run() -> None:
 
 
 async def test_run_without_input_waits() -> None:
-    told: list[SteeringOutcome] = []
-    steering = Steering(told.append)
+    outcomes: list[SteeringOutcome] = []
+    steering = Steering(outcomes.append)
     await steering.speak(UserInput("x"), None)
     await steering.withdraw()
-    assert told == []
+    assert outcomes == []
 
 
-async def test_a_fate_is_settled_once() -> None:
-    told: list[SteeringOutcome] = []
-    run, steering = made(), Steering(told.append)
+async def test_outcome_is_settled_once() -> None:
+    outcomes: list[SteeringOutcome] = []
+    run, steering = made(), Steering(outcomes.append)
     await steering.speak(UserInput("x"), run.inbox)
     assert run.answer(SAID) == ["x"]
     run.inbox.confirm()
     steering._settle((None, "other"))
     await steering.withdraw()
-    assert told == [TAKEN]
+    assert outcomes == [TAKEN]

@@ -1,4 +1,4 @@
-"""Threads and tasks that inherit no context variables: with and without `in_current_run`."""
+"""Threads and tasks that inherit no context variables, with and without `in_current_run`."""
 
 import functools
 import threading
@@ -24,16 +24,16 @@ def _run_from(runtime: Runtime, options: AgentOptions, token: trio.lowlevel.Trio
 
 
 async def in_thread(runtime: Runtime, options: AgentOptions, keep: bool) -> str:
-    told: list[str] = []
+    contents: list[str] = []
     token = trio.lowlevel.current_trio_token()
 
     def work() -> None:
-        told.append(_run_from(runtime, options, token))
+        contents.append(_run_from(runtime, options, token))
 
     thread = threading.Thread(target=in_current_run(work) if keep else work)
     thread.start()
     await trio.to_thread.run_sync(thread.join)
-    return told[0]
+    return contents[0]
 
 
 async def in_executor(runtime: Runtime, options: AgentOptions, keep: bool) -> str:
@@ -44,35 +44,35 @@ async def in_executor(runtime: Runtime, options: AgentOptions, keep: bool) -> st
 
 
 async def in_system_task(runtime: Runtime, options: AgentOptions, keep: bool) -> str:
-    told: list[str] = []
+    contents: list[str] = []
     done = trio.Event()
 
     async def work(prompt: str) -> None:
-        told.extend(results(await runtime.run(prompt, options)))
+        contents.extend(results(await runtime.run(prompt, options)))
         done.set()
 
     trio.lowlevel.spawn_system_task(in_current_run(work) if keep else work, "go")
     await done.wait()
-    return told[0]
+    return contents[0]
 
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("start", [in_thread, in_executor, in_system_task])
-async def test_rules_apply_where_the_run_is_kept(start: Start, keep: bool) -> None:
+async def test_rules_apply_if_the_run_is_kept(start: Start, keep: bool) -> None:
     ran.clear()
     async with open_runtime() as runtime:
 
         @tool
         async def delegate() -> str:
-            """Has another agent do it."""
+            """Run another agent."""
             return await start(runtime, agent(*USE), keep)
 
         policy = PermissionPolicy(mode="bypass", deny=["echo(a)"])
         options = attrs.evolve(
             agent(call("delegate"), "Done."), tools=[delegate], permissions=policy
         )
-        (told,) = results(await runtime.run("Go.", options))
-        assert ("not permitted" in told) is keep
+        (contents,) = results(await runtime.run("Go.", options))
+        assert ("not permitted" in contents) is keep
         assert ran == ([] if keep else ["a"])
 
 

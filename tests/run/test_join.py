@@ -1,4 +1,4 @@
-"""Cancelled at any step at all, a run leaves nothing behind, and its session goes on."""
+"""A run that is cancelled at any step leaves nothing behind, and its session stays usable."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,7 +13,7 @@ from agent_actors.errors import RuntimeClosed, RuntimeShutdown
 from agent_actors.testing import ScriptedModel, StepOutcome, Turn, call, cancel_at_every_step
 from tests.run.helpers import House, check_quiet, check_records, house
 
-# Other seeds are other orders of tasks within a tick.
+# Each seed gives another order of the tasks within a tick.
 SEEDS = (0, 1, 2)
 
 
@@ -94,7 +94,7 @@ def test_cancelled_parent_cancels_child_run(seed: int) -> None:
     async def run_parent(home: House) -> None:
         @tool
         async def delegate() -> str:
-            """Has another agent do it."""
+            """Run another agent."""
             home.probe.begun.append("delegate")
             try:
                 return (await home.runtime.run("go", home.options)).text
@@ -119,7 +119,7 @@ def test_cancelled_parent_cancels_child_run(seed: int) -> None:
 
 
 def is_service(task: trio.lowlevel.Task) -> bool:
-    """The actor of the parent's own endpoint, which is first needed within the cancelled code."""
+    """Return whether this is the endpoint actor that the cancelled code starts."""
     return task.name.startswith("agent_actors.kernel.actor_loop.ActorLoop")
 
 
@@ -131,7 +131,7 @@ def test_closed_runtime_ends_run_with_error() -> None:
         try:
             async with events:
                 async for event in events:
-                    seen.append(event)  # noqa: PERF401 - what came before the error counts
+                    seen.append(event)  # noqa: PERF401 - keeps what came before the error
         except RuntimeShutdown:
             assert not seen or isinstance(seen[-1], ErrorEvent)
             raise

@@ -1,4 +1,4 @@
-"""Many runs at once, failing, cancelled and left at any time: the same holds for every one."""
+"""Many concurrent runs that fail, are cancelled or are left at any time leave nothing behind."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Literal
@@ -24,14 +24,14 @@ from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, fail, pause, say
 from tests.run.helpers import Probe, SlowStore, check_history, check_quiet, check_records
 
-# Seconds of the virtual clock; few values, so that things often happen in one and the same tick.
+# Seconds of the virtual clock; few values, so that many things happen in the same tick.
 TIMES = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 4.0])
 Ending = Literal["answer", "fail", "fail late"]
 
 
 @attrs.frozen
 class Job:
-    """One tool call: how long it takes, how long it ignores cancels, and whether it fails."""
+    """A tool call: its duration, how long it ignores cancellation, and whether it fails."""
 
     takes: float
     deaf: float
@@ -40,7 +40,7 @@ class Job:
 
 @attrs.frozen
 class Plan:
-    """One run: when it begins, how it goes, and what happens to it from outside."""
+    """A run: its start, its behavior, and the actions of its caller."""
 
     session: str
     begins: float
@@ -49,7 +49,7 @@ class Plan:
     on_busy: OnBusy
     timeout: float | None
     run_timeout: float | None
-    # None: `run`; else `stream`, left after so many events.
+    # None: use `run`; otherwise use `stream`, and leave after this many events.
     reads: int | None
 
 
@@ -69,7 +69,7 @@ def plans() -> st.SearchStrategy[Plan]:
 
 @attrs.define(eq=False)
 class Crowd:
-    """Runs of many plans at once on one runtime."""
+    """Concurrent runs of many plans on one runtime."""
 
     runtime: Runtime
     probe: Probe = attrs.field(factory=Probe)
@@ -77,7 +77,7 @@ class Crowd:
     numbers: Iterator[int] = attrs.field(factory=lambda: iter(range(10_000)))
 
     async def carry_out(self, plan: Plan) -> None:
-        """Nothing but the errors that it may raise may come out of a run."""
+        """Carry out a plan; a run may raise only the expected errors."""
         await trio.sleep(plan.begins)
         options = self.options(plan)
         timeout = float("inf") if plan.timeout is None else plan.timeout
@@ -101,7 +101,8 @@ class Crowd:
         except StopAsyncIteration:
             assert isinstance(seen[-1], ResultEvent)
         except AgentError:
-            # A reader that read to the end saw it coming; one that left is told on leaving.
+            # A reader at the end of the stream saw the error event; a reader that left gets it on
+            # leaving.
             ends = [event for event in seen if isinstance(event, ErrorEvent | ResultEvent)]
             assert ends == seen[-1:] if ends else len(seen) <= plan.reads
             raise
@@ -121,7 +122,7 @@ class Crowd:
 
         @tool
         async def work(number: int) -> str:
-            """Works for a while."""
+            """Work for a while."""
             job, name = plan.jobs[number], f"work {next(self.numbers)}"
             self.probe.begun.append(name)
             try:
@@ -151,7 +152,7 @@ class Crowd:
 
 
 def run_bounded(main: Callable[[], Awaitable[None]]) -> None:
-    """On the virtual clock, and not without end: a lost lease would be waited for."""
+    """Run on the virtual clock with a time limit, because a lost lease would block forever."""
 
     async def bounded() -> None:
         with trio.fail_after(86_400):

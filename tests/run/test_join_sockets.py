@@ -1,4 +1,4 @@
-"""Hundreds of runs cancelled at random, over real sockets: no task, socket or call stays behind."""
+"""Hundreds of runs cancelled at random over real sockets leave no task, socket or call behind."""
 
 import math
 import random
@@ -14,15 +14,15 @@ from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, demo_script, reply
 from tests.run.helpers import Probe, check_history, check_quiet, check_records
 
-# Callers at once, each with a session of its own, and the runs of each.
+# Number of concurrent callers, each with its own session, and number of runs of each caller.
 CALLERS = 20
 RUNS = 15
-# Seconds: a run takes about so long if nobody cancels it.
+# Seconds that a run takes, about, if it is not cancelled.
 LENGTH = 0.12
 
 
 def tasks_alive() -> int:
-    """The tasks of this run of trio."""
+    """Return the number of tasks of this trio run."""
     root = trio.lowlevel.current_root_task()
     waiting = [root] if root is not None else []
     count = 0
@@ -35,18 +35,18 @@ def tasks_alive() -> int:
 
 
 def sockets_open() -> int:
-    """The sockets of this process."""
+    """Return the number of open sockets of this process."""
     count = 0
     for descriptor in Path("/proc/self/fd").iterdir():
         try:
             count += str(descriptor.readlink()).startswith("socket:")
-        except OSError:  # that of the listing itself, closed since
+        except OSError:  # the descriptor of the listing itself, which is closed by now
             continue
     return count
 
 
 def script(request: EndpointRequest) -> Reply:
-    """Three tools and an answer that streams; a plain word for who asks for one."""
+    """Reply `Fine.` to `again`; otherwise call three tools and stream a response."""
     if request.last_content == "again":
         return reply("Fine.")
     return demo_script(3, tool_names=["work"], deltas=10, every=0.003)(request)
@@ -54,7 +54,7 @@ def script(request: EndpointRequest) -> Reply:
 
 @attrs.define(eq=False)
 class Callers:
-    """Those who call the runtime and lose patience at any time."""
+    """Callers that use the runtime and give up at any time."""
 
     runtime: Runtime
     endpoint: ScriptedEndpoint
@@ -67,7 +67,7 @@ class Callers:
     def __attrs_post_init__(self) -> None:
         @tool
         async def work(item: int) -> str:
-            """Works for a while, and cleans up."""
+            """Work for a while, and clean up."""
             self.probe.begun.append(f"work {item}")
             try:
                 await trio.sleep(self.dice.uniform(0, LENGTH / 3))
@@ -80,7 +80,7 @@ class Callers:
         self.options = AgentOptions(model="m", base_url=self.endpoint.base_url, tools=[work])
 
     async def call(self, session_id: str) -> None:
-        """Once: read or wait, until patience ends."""
+        """Use `run` or `stream` once, and give up at a random time."""
         patient = self.dice.random() < 0.1
         limit = math.inf if patient else self.dice.uniform(0, LENGTH)
         with trio.move_on_after(limit) as patience:
@@ -119,7 +119,7 @@ async def test_random_cancels_leave_no_sockets() -> None:
                 for number in range(CALLERS):
                     nursery.start_soon(callers.call_often, f"s{number}")
             callers.check_silent()
-        # The endpoint hears of the end of its clients a little later.
+        # The endpoint notices a little later that its clients have disconnected.
         with trio.fail_after(10):
             await endpoint.wait_closed()
         assert endpoint.open_connections == endpoint.live_responses == 0

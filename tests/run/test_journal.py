@@ -1,4 +1,4 @@
-"""The journal of a run: workers append, what they append together is one commit, in order."""
+"""The journal of a run: concurrent appends are one commit, in order."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from tests.run.helpers import SlowStore, check_records
 
 
 class AppendBatches(SlowStore):
-    """A slow store that remembers what was committed together, and may fail."""
+    """A slow store that records which events were committed together, and that may fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,6 +130,6 @@ async def test_last_question_is_recorded_with_the_suspension(autojump_clock: Moc
     async with open_runtime(store=store) as runtime:
         result = await runtime.run("Go.", options, session_id="s")
     assert len(result.questions) == 2
-    # The order of the two calls within a tick is random: at most one of them is recorded before.
+    # The order of the two calls within a tick is random: at most one of them is recorded earlier.
     assert store.batches[-1][-3:] == ["user.question", "run.suspended", "result"]
     assert len(store.batches) <= 4

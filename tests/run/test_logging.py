@@ -1,4 +1,4 @@
-"""What the library logs, at which level, and with which ids."""
+"""The messages that the library logs, with their levels and ids."""
 
 import ast
 import logging
@@ -154,11 +154,8 @@ async def test_filter_adds_ids_of_the_run(caplog: pytest.LogCaptureFixture) -> N
     found = {record.getMessage(): ids_of(record) for record in caplog.records}
     assert found["outside"] == ("", "", "")
     assert found["in a tool"] == ("s", result.run_id, "r")
-    assert found["session s is evicted from memory"] == (
-        "s",
-        "",
-        "",
-    )  # another run makes room for "t"
+    # Another run needs room for "t".
+    assert found["session s is evicted from memory"] == ("s", "", "")
     attempts = [record for record in caplog.records if record.name.endswith("model_stream")]
     assert ids_of(attempts[0]) == ("s", result.run_id, "r")
 

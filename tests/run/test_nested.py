@@ -1,4 +1,4 @@
-"""Runs that tools start: under one cap of slots, on other sessions, and never on their own."""
+"""Runs that tools start: they share the slots, use other sessions, and never use their own."""
 
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
@@ -31,11 +31,11 @@ capped = pytest.mark.parametrize("opened", CAPS.values(), ids=CAPS.keys())
 
 
 def delegate_to(runtime: Runtime, *agents: AgentOptions) -> Tool:
-    """A tool that runs these agents, all at once."""
+    """Return a tool that runs these agents concurrently."""
 
     @tool
     async def delegate() -> str:
-        """Has others do it."""
+        """Run other agents."""
         texts = [""] * len(agents)
 
         async def run(number: int) -> None:
@@ -51,19 +51,19 @@ def delegate_to(runtime: Runtime, *agents: AgentOptions) -> Tool:
 
 @tool
 async def work() -> str:
-    """Needs a slot."""
+    """Work; it needs a slot."""
     await trio.sleep(1)
     return "worked"
 
 
 @tool
 def work_in_a_thread() -> str:
-    """Needs a slot and a thread."""
+    """Work; it needs a slot and a thread."""
     return "worked"
 
 
 def worker(name: str, uses: Tool = work) -> AgentOptions:
-    """An agent for any number of runs."""
+    """Return an agent for any number of runs."""
 
     def script(request: ModelRequest) -> Turn:
         last = request.messages.last()
@@ -124,7 +124,7 @@ async def test_parent_call_regains_its_slot(
 
         @tool
         async def then_work() -> str:
-            """Has a child do some of it, and does the rest itself."""
+            """Let a child do some of the work, then do the rest."""
             await delegate.execute({})
             for _ in range(5):
                 await trio.sleep(1)
@@ -143,7 +143,7 @@ async def test_threads_are_lent_to_child_runs_too() -> None:
 
         @tool
         def delegate() -> str:
-            """Runs an agent from its thread."""
+            """Run an agent from this thread."""
             agent = worker("A", work_in_a_thread)
             return trio.from_thread.run(runtime.run, "go", agent).text
 
@@ -160,12 +160,12 @@ def test_cancelled_reacquire_holds_no_slot() -> None:
 
             @tool(max_concurrency=1)
             async def delegate() -> str:
-                """Takes two slots: its own, and one of the runtime's."""
+                """Delegate; the call takes two slots, one of the tool and one of the runtime."""
                 return (await runtime.run("go", agent)).text
 
             @tool
             async def hog() -> str:
-                """Holds the runtime's one slot when the child has ended."""
+                """Hold the runtime's only slot when the child has ended."""
                 await trio.sleep(10)
                 return "free"
 
@@ -182,7 +182,7 @@ def test_cancelled_reacquire_holds_no_slot() -> None:
             assert (limits.used, limits.waiting) == (0, 0)
 
     async def hold_later(runtime: Runtime, hog: Tool) -> None:
-        # In line for the slot before the parent's call wants it again.
+        # Queue for the slot before the parent's call wants it back.
         await trio.sleep(9.75)
         await runtime.run("go", scripted([call("hog")], "Done.", tools=[hog]))
 
@@ -196,7 +196,7 @@ async def test_own_session_is_busy_for_tool(on_busy: OnBusy, autojump_clock: Moc
 
         @tool
         async def ask_myself() -> str:
-            """Would wait for itself."""
+            """Run in the session of this very run, which would wait for itself."""
             try:
                 agent = scripted("Never said.")
                 return (await runtime.run("go", agent, session_id="s", on_busy=on_busy)).text
@@ -207,9 +207,9 @@ async def test_own_session_is_busy_for_tool(on_busy: OnBusy, autojump_clock: Moc
         options = scripted([call("ask_myself")], "I could not.", tools=[ask_myself])
         result = await runtime.run("go", options, session_id="s")
         assert result.text == "I could not."
-        (told,) = result.tool_calls
-        assert told.is_error
-        assert "SessionBusy: session 's'" in str(told.content)
+        (refused_call,) = result.tool_calls
+        assert refused_call.is_error
+        assert "SessionBusy: session 's'" in str(refused_call.content)
         (error,) = errors
         assert isinstance(error, SessionBusy)
         assert (error.session_id, error.run_id) == ("s", result.run_id)
@@ -221,11 +221,11 @@ async def test_own_session_is_busy_for_tool(on_busy: OnBusy, autojump_clock: Moc
 def caller_of(
     runtime: Runtime, session_id: str, on_busy: OnBusy, ready: trio.Event
 ) -> AgentOptions:
-    """An agent whose tool runs another session as soon as `ready` is set."""
+    """Return an agent whose tool runs another session as soon as `ready` is set."""
 
     @tool
     async def delegate() -> str:
-        """Has another session do it."""
+        """Run in another session."""
         await ready.wait()
         agent = scripted("Fine.")
         return (await runtime.run("go", agent, session_id=session_id, on_busy=on_busy)).text
@@ -238,7 +238,7 @@ def caller_of(
 async def test_runs_that_await_each_other_are_refused(
     on_busy: OnBusy, count: int, autojump_clock: MockClock
 ) -> None:
-    """Each session of a ring waits for the next one; the last wait would close the ring."""
+    """Each session waits for the next one in a circle; the last wait would close the circle."""
     outcomes: list[str] = []
     sessions = [f"s{number}" for number in range(count)]
     async with open_runtime() as runtime:
@@ -260,7 +260,7 @@ async def test_runs_that_await_each_other_are_refused(
         assert trio.current_time() < 10  # no timeout has passed
         check_quiet(runtime)
     ring = " -> ".join(map(repr, [sessions[-1], *sessions]))
-    taken = "Fine." if on_busy == "queue" else ""  # steering has no text of its own
+    taken = "Fine." if on_busy == "queue" else ""  # a steered run has no text of its own
     assert outcomes[1:] == [taken] * (count - 1)
     assert ring in outcomes[0]
     assert "SessionBusy: session 's0'" in outcomes[0]
@@ -301,8 +301,8 @@ async def test_interrupt_ends_mutual_wait(autojump_clock: MockClock) -> None:
     assert results == {"a": "interrupted", "b": "completed"}
 
 
-async def test_ended_call_waits_for_no_run(autojump_clock: MockClock) -> None:
-    """A run that outlives the call which started it does not hold back the parent run."""
+async def test_ended_call_does_not_delay_parent(autojump_clock: MockClock) -> None:
+    """A run that outlives the call that started it does not delay the parent run."""
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
 
         @tool
@@ -337,7 +337,7 @@ async def test_session_of_grandparent_is_busy(
 
         @tool
         async def ask_the_top() -> str:
-            """Would wait for its grandparent."""
+            """Wait for the grandparent run."""
             return (await runtime.run("go", scripted("No."), session_id="top")).text
 
         child = scripted([call("ask_the_top")], "It is busy.", tools=[ask_the_top])
@@ -354,7 +354,7 @@ async def test_child_run_knows_parent_call(
 
         @tool
         async def delegate() -> str:
-            """Has another agent do it."""
+            """Run another agent."""
             return (await runtime.run("go", worker("A"), session_id="child")).text
 
         parent = scripted([call("delegate", id="call_7")], "Done.", tools=[delegate])
@@ -375,7 +375,7 @@ async def test_cancelled_parent_awaits_child_run(
 
     @tool
     async def linger() -> str:
-        """Takes its time to end."""
+        """Take some time to end."""
         try:
             await trio.sleep(100)
             return "done"
@@ -389,7 +389,7 @@ async def test_cancelled_parent_awaits_child_run(
 
         @tool
         async def delegate() -> str:
-            """Has another agent do it."""
+            """Run another agent."""
             child = scripted([call("linger")], tools=[linger])
             try:
                 return (await runtime.run("go", child, session_id="child")).text
@@ -420,14 +420,14 @@ async def test_outliving_context_is_no_descendant(
 
         @tool
         async def leave_a_task() -> str:
-            """Starts a task that is not its own."""
+            """Start a task outside this call."""
             nursery.start_soon(later)
             return "left"
 
         options = scripted([call("leave_a_task")], "Done.", tools=[leave_a_task])
         await runtime.run("go", options, session_id="s")
         await trio.sleep(5)
-        # Its session is held by another run by now, for which it may well wait.
+        # By now another run holds the session, so the task may wait for it.
         await runtime.run("go", scripted([pause(10), say("Now.")]), session_id="s")
         await trio.sleep(5)
         assert texts == ["Later."]
@@ -439,7 +439,7 @@ def test_cancel_at_any_step_while_reading_child() -> None:
 
             @tool
             async def watch() -> str:
-                """Reads what another agent does, and leaves early."""
+                """Read another agent's events, and leave early."""
                 async with runtime.stream(
                     "go", scripted([call("work")], hang(), tools=[work])
                 ) as s:

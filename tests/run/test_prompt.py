@@ -1,4 +1,4 @@
-"""Prompts: what callers say, and what is refused before anything has begun."""
+"""Prompts: valid inputs, and inputs that are refused before the run begins."""
 
 from typing import Any, cast
 

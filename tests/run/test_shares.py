@@ -1,4 +1,4 @@
-"""One session takes at most its share: a stuck tool, reader or observer holds up no other."""
+"""A session uses at most its share: a stuck tool, reader or observer blocks no other session."""
 
 import attrs
 import pytest
@@ -15,19 +15,19 @@ from tests.run.helpers import check_history, check_quiet
 
 @tool
 async def stuck(number: int) -> None:
-    """Never comes back by itself."""
+    """Wait forever."""
     await trio.sleep_forever()
 
 
 @tool
 async def quick(number: int) -> int:
-    """Comes back at once."""
+    """Return at once."""
     await trio.lowlevel.checkpoint()
     return number
 
 
 def calls(name: str, count: int) -> AgentOptions:
-    """An agent whose first answer calls a tool so often."""
+    """Return an agent whose first response calls a tool `count` times."""
     first = [call(name, {"number": number}) for number in range(count)]
     model = ScriptedModel(
         lambda request: first if request.messages.last_content() == "Go." else "Done."
@@ -114,7 +114,7 @@ async def test_progress_is_dropped_for_slow_readers(
 ) -> None:
     @tool
     async def work(context: ToolContext) -> str:
-        """Tell how far it is, often."""
+        """Report progress often."""
         for percent in range(200):
             context.report(percent)
         await trio.sleep(1)

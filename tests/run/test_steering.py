@@ -1,4 +1,4 @@
-"""What is said to a run under way: taken at a turn boundary, or run on its own, and never both."""
+"""Input to a running run is taken at a turn boundary or gets its own run, and never both."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ from tests.runtime.sessions.busy_helpers import Runs, an_agent, answers, asked, 
 async def held(
     store: MemoryStore | None = None, options: AgentOptions | None = None
 ) -> AsyncGenerator[Runs]:
-    """A runtime, and a check of everything at the end."""
+    """Yield a runtime, and check it at the end."""
     store = store or MemoryStore()
     async with open_runtime(store=store) as runtime:
         async with trio.open_nursery() as nursery:
@@ -76,13 +76,13 @@ async def test_input_during_tools_waits_for_last(
         await runs.start("naps", wait=0.5)
         await runs.steer("quick")
         await trio.sleep(2)
-        assert not runs.ends, "one of the two has ended"
+        assert not runs.ends, "one of the two runs has ended"
     assert list(runs.ends) == ["quick", "naps"]
     roles = [m.role for m in model.requests[-1].messages]
     assert roles == ["user", "assistant", "tool", "tool", "user"]
 
 
-async def test_several_are_taken_together_in_order(autojump_clock: MockClock) -> None:
+async def test_several_inputs_are_taken_in_order(autojump_clock: MockClock) -> None:
     async with held() as runs:
         await runs.start("one", wait=0.5)
         for prompt in ("two", "two", "three"):
@@ -136,7 +136,7 @@ async def test_idle_session_starts_ordinary_run(autojump_clock: MockClock) -> No
             await runtime.steer("s", "hi")
 
 
-async def test_as_a_policy_it_is_the_same(autojump_clock: MockClock) -> None:
+async def test_steer_policy_behaves_like_steering(autojump_clock: MockClock) -> None:
     async with open_runtime(on_busy="steer") as runtime, trio.open_nursery() as nursery:
         runs = Runs(runtime, nursery)
         await runs.start("one", "steer", wait=0.5)
@@ -201,7 +201,7 @@ async def test_exhausted_run_records_its_input(
 
 @attrs.define(eq=False)
 class FullStore(SlowStore):
-    """Takes no batch in which this is said."""
+    """A store that refuses batches with this prompt."""
 
     refuses: str = ""
 
@@ -255,7 +255,7 @@ async def test_typed_output_is_checked_before_input(
     assert runs.ends == {"two": "steered"}
 
 
-# Hooks of the run that is spoken to look at every prompt.
+# Hooks of the steered run see every prompt.
 
 
 async def test_hook_may_rewrite_steered_input(autojump_clock: MockClock) -> None:
@@ -289,7 +289,7 @@ async def test_hook_may_refuse_steered_input(
         "one": "completed",
     }
     assert asked(runs.results["one"].messages) == ["one", "three"]
-    # The hooks are those of the run that is spoken to, and so is the record of what they did.
+    # The steered run's hooks decide, and the record of their actions belongs to that run.
     hook_events = [e for e in await store.load("s") if isinstance(e, HookEvent)]
     assert [e.run_id for e in hook_events] == [runs.results["one"].run_id]
 
@@ -347,7 +347,7 @@ async def test_input_to_ancestor_run_is_refused(
 
         @tool
         async def speak() -> str:
-            """Speaks to the run around it."""
+            """Steer the enclosing run."""
             with pytest.raises(SessionBusy, match="descendant"):
                 await runtime.steer("s", "to myself")
             return "refused"

@@ -1,4 +1,4 @@
-"""When a stop takes effect, and which of several reasons counts."""
+"""When a stop takes effect, and which of several reasons is reported."""
 
 import trio
 
@@ -55,7 +55,7 @@ async def test_missing_explanation_uses_the_reason() -> None:
     assert stop.outcome("interrupted") == "interrupted"
 
 
-async def test_a_stop_ends_what_is_under_way() -> None:
+async def test_a_stop_cancels_running_work() -> None:
     stop, _ = made()
     stop.opened()
     with stop.scope:

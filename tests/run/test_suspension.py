@@ -1,4 +1,4 @@
-"""Runs that end with open questions, and go on with the answers: later, elsewhere, or never."""
+"""Runs that end with open questions, and resume with the answers: later, elsewhere, or never."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ async def test_suspended_run_resumes_with_answers() -> None:
         first = await suspended(runtime, options)
         (question,) = first.questions
         assert (question.tool_name, question.tool_input) == ("echo", {"text": "a"})
-        assert runtime.questions() == (), "nobody waits"
+        assert runtime.questions() == (), "no run waits"
         assert (ran, first.tool_calls) == ([], ())
         result = await runtime.resume("s", {question.id: "yes"}, options)
         assert (result.text, result.questions, ran) == ("Done.", (), ["a"])
@@ -62,20 +62,20 @@ async def test_suspended_run_resumes_with_answers() -> None:
 
 
 async def test_denial_is_reported_and_decision_may_rewrite() -> None:
-    for answer, told in (
+    for answer, contents in (
         ("no", "the call was not permitted: a person said no"),
         (PermissionDecision("allow", input={"text": "b"}), "said b"),
     ):
         options = suspending()
         async with open_runtime() as runtime:
             (question,) = (await suspended(runtime, options)).questions
-            assert results(await runtime.resume("s", {question.id: answer}, options)) == [told]
+            assert results(await runtime.resume("s", {question.id: answer}, options)) == [contents]
 
 
 async def test_other_runtime_resumes_from_log() -> None:
     class Kept(MemoryStore):
         def evicted(self, session_id: str) -> None:
-            """Keep it: another runtime reads it."""
+            """Keep the session, because another runtime reads it."""
 
         async def aclose(self) -> None:
             """Stay open."""
@@ -106,11 +106,11 @@ async def test_unasked_calls_finish_before_suspension() -> None:
         (question,) = first.questions
         result = await runtime.resume("s", {question.id: "y"}, options)
         assert sorted(ran) == ["a", "b", "c"]
-        told = [message.content for message in result.messages if message.role == "tool"]
-        assert told == ["said a", "said b", "said c"]
+        contents = [message.content for message in result.messages if message.role == "tool"]
+        assert contents == ["said a", "said b", "said c"]
 
 
-async def test_what_is_not_answered_is_asked_again() -> None:
+async def test_unanswered_questions_are_asked_again() -> None:
     turn = interleave(*(call("echo", {"text": text}) for text in "ab"))
     options = suspending([turn], "Done.")
     async with open_runtime() as runtime:
@@ -127,7 +127,7 @@ async def test_what_is_not_answered_is_asked_again() -> None:
         assert ran == ["a", "b"]
 
 
-async def test_a_prompt_may_deny_what_was_asked() -> None:
+async def test_a_prompt_may_deny_open_questions() -> None:
     options = suspending(*USE[:1], "Never mind, then.")
     async with open_runtime() as runtime:
         await suspended(runtime, options)
@@ -135,8 +135,8 @@ async def test_a_prompt_may_deny_what_was_asked() -> None:
         result = await runtime.run("Forget it.", denying, session_id="s")
         assert (result.text, ran) == ("Never mind, then.", [])
         check_history(result.messages)
-        told = [message.content for message in result.messages if message.role == "tool"]
-        assert told == [
+        contents = [message.content for message in result.messages if message.role == "tool"]
+        assert contents == [
             (
                 "the call was not permitted: "
                 "the user sent another message before the question was answered"
@@ -190,7 +190,7 @@ async def test_refused_run_shows_its_error() -> None:
         async def read() -> None:
             async with runtime.stream("Hi.", agent("Done."), session_id="s") as events:
                 async for event in events:
-                    shown.append((event.type, event.seq))  # noqa: PERF401 - kept if it raises
+                    shown.append((event.type, event.seq))  # noqa: PERF401 - kept if the stream raises
 
         with pytest.raises(SessionSuspended):
             await read()
@@ -210,7 +210,7 @@ async def test_snapshot_has_complete_questions(kind: str, tmp_path: Path) -> Non
         snapshot = await runtime.sessions.snapshot("s")
         assert snapshot is not None
         asked_there = snapshot.questions
-        # The event is recorded a moment after the question was made.
+        # The event is recorded a moment after the question was created.
         assert [attrs.evolve(one, asked_at=0) for one in asked_there] == [
             attrs.evolve(one, asked_at=0) for one in asked_here
         ]

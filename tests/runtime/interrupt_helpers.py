@@ -1,10 +1,10 @@
-"""Interrupts a program at each line that it executes, and checks what is left each time.
+"""Interrupt a program at each line that it executes, and check what remains each time.
 
     python -m tests.runtime.interrupt_helpers SqliteStore 1 10
 
 sends a real SIGINT at line 1, 11, 21, … of the package's code and of the program's tools, hooks and
-observers, until the program ends before the line is reached. Trio's own signal handler decides what
-becomes of the interrupt. It prints the number of interrupts, and a line for each failure.
+observers, until the program ends before the line is reached. Trio's own signal handler handles the
+signal. The command prints the number of interrupts and a line for each failure.
 """
 
 import faulthandler
@@ -38,23 +38,23 @@ from tests.run.helpers import check_history, check_records
 from tests.stores.crash_helpers import STORES
 
 PACKAGE: Final = str(Path(agent_actors.__file__).parent) + os.sep
-# The scripted endpoint runs in another thread, and is no part of the program.
+# The scripted endpoint runs in another thread and is not part of the program.
 TESTING: Final = str(Path(PACKAGE) / "testing") + os.sep
-# Seconds after which a program that was interrupted hangs.
+# Seconds after which an interrupted program counts as hanging.
 PATIENCE: Final = 60.0
-# Seconds for a store's thread to close its files.
+# Seconds that a store's thread may take to close its files.
 GRACE: Final = 2.0
 _FDS: Final = Path("/proc/self/fd")
 
 
 @attrs.define(eq=False)
 class Program(Hook):
-    """A run with two tools on a store, which records what it is shown.
+    """A run with two tools on a store. The program keeps the ids of the records that it receives.
 
     Attributes:
         store: The store.
-        base_url: The endpoint.
-        shown: The ids of the records that the program was shown, which are committed before.
+        base_url: The URL of the endpoint.
+        shown: The ids of the records that the program received; they were committed before.
         begun: Sessions whose `session_start` hook has run.
         ended: Sessions whose `session_end` hook has run.
     """
@@ -78,7 +78,7 @@ class Program(Hook):
         await trio.lowlevel.checkpoint()
 
     def options(self) -> AgentOptions:
-        """The agent."""
+        """Return the agent."""
         return AgentOptions(
             model="m",
             base_url=self.base_url,
@@ -98,7 +98,7 @@ class Program(Hook):
                         self.shown.append(event.id)
 
     async def client(self) -> None:
-        """Do one turn of a client in a runtime around it, and ask the runtime."""
+        """Run one turn of a client in the client's runtime, then query the runtime."""
         async with open_runtime(store=self.store) as runtime:
             async with Client(self.options(), runtime=runtime, session_id="s") as client:
                 await client.query("go")
@@ -109,7 +109,7 @@ class Program(Hook):
 
 @tool
 async def look() -> str:
-    """Wait for a moment."""
+    """Pause briefly."""
     await trio.lowlevel.checkpoint()
     return "seen"
 
@@ -147,7 +147,7 @@ class Striker:
     where: str = ""
 
     def __call__(self, frame: FrameType, event: str, _: object) -> "Striker | None":
-        """Count a line; strike at the right one."""
+        """Count a line, and send SIGINT at line `at`."""
         if event == "call":
             name = frame.f_code.co_filename
             ours = name.startswith(PACKAGE) and not name.startswith(TESTING)
@@ -163,7 +163,7 @@ class Striker:
 
 @contextmanager
 def endpoint() -> Generator[str]:
-    """Run a scripted endpoint in a thread of its own; its base URL."""
+    """Run a scripted endpoint in its own thread, and yield its base URL."""
     ready, urls = threading.Event(), list[str]()
     stop: list[Callable[[], None]] = []
 
@@ -193,10 +193,10 @@ def _answer(request: EndpointRequest) -> Reply:
 
 
 def strike(kind: str, doing: str, striker: Striker, folder: Path, base_url: str) -> None:
-    """Interrupt the program once, and check what is left.
+    """Interrupt the program once, and check what remains.
 
     Raises:
-        AssertionError: The program did not end in order, or something was lost or left.
+        AssertionError: The program did not end cleanly, or something was lost or left behind.
     """
     store = STORES[kind](folder / "store")
     program = Program(store, base_url)
@@ -216,7 +216,7 @@ def strike(kind: str, doing: str, striker: Striker, folder: Path, base_url: str)
         assert program.ended == program.begun, "session_end did not run"
     left = before.left_behind()
     assert not left, left
-    # A store's thread closes its files, and nobody waits for the thread.
+    # A store's thread closes its files, and the program does not wait for the thread.
     deadline = time.monotonic() + GRACE
     while len(list(_FDS.iterdir())) > files and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -229,7 +229,7 @@ async def _check(store: SessionStore, program: Program) -> None:
         records = [record for record in await store.load("s") if isinstance(record, Event)]
         check_records(records)
         ids = [record.id for record in records]
-        assert ids[: len(program.shown)] == program.shown, "a record that was shown is gone"
+        assert ids[: len(program.shown)] == program.shown, "a received record is gone"
         check_history(fold(records).history())
         options = attrs.evolve(program.options(), hooks=())
         assert (await runtime.run("again", options, session_id="s")).text == "Fine."
@@ -253,7 +253,7 @@ def sweep(kind: str, doing: str, first: int, step: int) -> tuple[int, list[str]]
             folder.mkdir()
             striker = Striker(at)
             try:
-                # The first time nothing is interrupted: caches are filled.
+                # The first pass interrupts nothing; it fills caches.
                 strike(kind, doing, striker, folder, base_url)
                 assert not unraisable, unraisable
             except Exception as error:  # noqa: BLE001 - reported
@@ -267,7 +267,7 @@ def sweep(kind: str, doing: str, first: int, step: int) -> tuple[int, list[str]]
 
 
 def main() -> None:
-    """Sweep, and print what was found."""
+    """Run the sweep and print its results."""
     kind, doing, first, step = sys.argv[1:]
     strikes, failures = sweep(kind, doing, int(first), int(step))
     sys.stdout.write("".join(f"{line}\n" for line in (strikes, *failures)))

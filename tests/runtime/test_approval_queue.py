@@ -1,4 +1,4 @@
-"""An approval queue: one line for what all sessions ask, and a whitelist that answers by itself."""
+"""An approval queue: one queue for the questions of all sessions, and a list of approved tools."""
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -35,7 +35,7 @@ def both(*texts: str) -> list[Turn]:
 
 @attrs.define
 class Scene:
-    """A runtime with a queue, and runs that wait in it."""
+    """A runtime with a queue, and runs that wait for answers from it."""
 
     runtime: Runtime
     queue: ApprovalQueue
@@ -43,7 +43,7 @@ class Scene:
     ended: dict[str, RunResult] = attrs.field(factory=dict[str, RunResult])
 
     async def start(self, session_id: str, *turns: Turn) -> None:
-        """Start a run, and go on when it waits or has ended."""
+        """Start a run, and return when it waits or has ended."""
         self.runs.start_soon(self.run, session_id, asking(*turns))
         await wait_all_tasks_blocked()
 
@@ -61,7 +61,7 @@ class Scene:
 def in_scene(
     body: Callable[[Scene], Awaitable[None]], *, ttl: float = 600.0, clock: MockClock | None = None
 ) -> None:
-    """Run this with a runtime and a queue; in the end nothing is left of either."""
+    """Call `body` with a runtime and a queue, and check at the end that both are empty."""
 
     async def main() -> None:
         async with open_runtime() as runtime:
@@ -69,7 +69,7 @@ def in_scene(
                 async with trio.open_nursery() as runs:
                     await body(Scene(runtime, queue, runs))
                     runs.cancel_scope.cancel()
-                assert len(queue) == 0, "a question of a run that has ended"
+                assert len(queue) == 0, "a question of an ended run is left"
             check_quiet(runtime)
             assert runtime._actors.questions._watchers == []
 
@@ -99,7 +99,7 @@ def test_questions_arrive_once_in_order() -> None:
         assert scene.queue.pending("b") == (taken[1],)
         with trio.move_on_after(0) as scope:
             await scene.queue.get()
-        assert scope.cancelled_caught, "each is given out once"
+        assert scope.cancelled_caught, "each question is given out once"
         scene.queue.approve(taken[1].id)
         scene.queue.deny(taken[0].id, "not on a Friday")
         scene.queue.deny(taken[2].id)
@@ -175,7 +175,8 @@ def test_queues_share_questions_first_answer_wins() -> None:
             late.deny(theirs.id)
             with pytest.raises(QuestionClosed):
                 scene.queue.approve(mine.id)
-            # What one approves by itself no other is bothered with; each has its own list.
+            # A question that one queue approves by itself is not shown by another; each has its own
+            # list.
             await scene.start("b")
             scene.queue.approve(scene.queue.pending()[0].id, whitelist="always")
             await scene.start("c")
@@ -202,7 +203,7 @@ def test_allowlisted_tool_is_approved_until_expiry() -> None:
         assert (scene.waiting(), sorted(ran)) == ([], ["a", "b", "c"])
         await trio.sleep_until(began + 60)
         await scene.start("s", *both("d"))
-        assert scene.waiting() == [("s", "d")], "it ends at that time itself"
+        assert scene.waiting() == [("s", "d")], "the approval ends exactly then"
         assert scene.entries() == []
 
     in_scene(body, ttl=60, clock=MockClock(autojump_threshold=0.01))
@@ -211,7 +212,7 @@ def test_allowlisted_tool_is_approved_until_expiry() -> None:
 @pytest.mark.parametrize(
     ("scope", "left"), [("session", [("t", "b"), ("t", "c")]), ("always", list[object]())]
 )
-def test_what_waits_already_is_approved_along(
+def test_entry_also_approves_waiting_questions(
     scope: Literal["session", "always"], left: list[object]
 ) -> None:
     async def body(scene: Scene) -> None:
@@ -247,7 +248,7 @@ async def _run_in(scene: Scene, session_id: str, options: AgentOptions) -> str:
     return results(result)[0]
 
 
-def test_what_is_revoked_is_asked_again() -> None:
+def test_revoked_entry_asks_again() -> None:
     async def body(scene: Scene) -> None:
         for session_id, scope in (("s", "session"), ("t", "always")):
             await scene.start(session_id)
@@ -276,7 +277,7 @@ def test_departing_session_removes_its_entry() -> None:
         await scene.runtime.sessions.delete("s")
         assert scene.entries() == []
         await scene.start("s")
-        assert scene.waiting() == [("s", "a")], "another session has its name"
+        assert scene.waiting() == [("s", "a")], "a new session has the same id"
 
     in_scene(body)
 
@@ -295,7 +296,7 @@ def test_the_whitelist_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     in_scene(body)
 
 
-# --- what else may be said ---
+# --- other answers ---
 
 
 def test_approval_may_rewrite_or_be_remembered() -> None:
@@ -384,17 +385,17 @@ async def test_queue_works_only_while_entered() -> None:
 
 
 async def test_waiters_learn_that_queue_closed() -> None:
-    told: list[str] = []
+    ends: list[str] = []
 
     async def iterate(queue: ApprovalQueue) -> None:
         async for _ in queue:
             pytest.fail("nothing was asked")
-        told.append("end")
+        ends.append("end")
 
     async def take(queue: ApprovalQueue) -> None:
         with pytest.raises(RuntimeClosed):
             await queue.get()
-        told.append("closed")
+        ends.append("closed")
 
     async with trio.open_nursery() as nursery, open_runtime() as runtime:
         queue = ApprovalQueue(runtime)
@@ -403,10 +404,10 @@ async def test_waiters_learn_that_queue_closed() -> None:
             nursery.start_soon(take, queue)
             await wait_all_tasks_blocked()
         await wait_all_tasks_blocked()
-        assert sorted(told) == ["closed", "end"]
+        assert sorted(ends) == ["closed", "end"]
         kept = ApprovalQueue(runtime)
         kept.__enter__()
         nursery.start_soon(iterate, kept)
         await wait_all_tasks_blocked()
-    assert sorted(told) == ["closed", "end", "end"]
+    assert sorted(ends) == ["closed", "end", "end"]
     kept.__exit__(None, None, None)

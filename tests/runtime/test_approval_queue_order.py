@@ -1,4 +1,4 @@
-"""An approval queue on the one road alone: whatever comes, in whatever order, it stays true."""
+"""An approval queue over a question board without runs: any order of events keeps it consistent."""
 
 from collections.abc import Callable
 from typing import Literal, cast
@@ -17,8 +17,8 @@ from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionDecision
 
 
-class _Road:
-    """The one road alone: questions without runs."""
+class _Source:
+    """A source of questions without runs."""
 
     def __init__(self) -> None:
         self.questions = QuestionBoard()
@@ -30,16 +30,16 @@ class _Road:
 
 
 async def test_allowlist_answers_no_text_question() -> None:
-    road = _Road()
+    source = _Source()
     about = Question("1", "s", "r", "May it?", (), "", "x")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(road.questions.ask, about, 7)
+        nursery.start_soon(source.questions.ask, about, 7)
         await wait_all_tasks_blocked()
-        with ApprovalQueue(road) as queue:
+        with ApprovalQueue(source) as queue:
             queue.approve("1", whitelist="always")
             for number, permission in (("2", True), ("3", False)):
                 asked = attrs.evolve(about, id=number, permission=permission)
-                nursery.start_soon(road.questions.ask, asked, 7)
+                nursery.start_soon(source.questions.ask, asked, 7)
             await wait_all_tasks_blocked()
             assert [one.id for one in queue.pending()] == ["3"]
             queue.answer("3", "in words")
@@ -55,7 +55,7 @@ OTHERS = st.one_of(
     st.tuples(st.sampled_from(["get", "approve", "deny", "elsewhere", "cancel"])),
     st.tuples(st.just("sleep"), st.sampled_from([0.5, 1.0, 4.0])),
 )
-# Some are asked, one is listed, and so on: else little would ever be listed.
+# Each round asks some questions and adds one tool to the list; otherwise few would ever be listed.
 STEPS = st.lists(st.tuples(ASK, ASK, LIST, ASK, OTHERS), max_size=8)
 
 
@@ -68,24 +68,24 @@ def test_any_order_keeps_queue_consistent(
 
 
 async def _any_order(steps: list[tuple[str, ...]]) -> None:
-    road = _Road()
-    with ApprovalQueue(road, whitelist_ttl=TTL) as queue:
+    source = _Source()
+    with ApprovalQueue(source, whitelist_ttl=TTL) as queue:
         async with trio.open_nursery() as runs:
-            day = _Day(road, queue, runs)
+            simulation = _Simulation(source, queue, runs)
             for step in steps:
-                await day.take(*step)
+                await simulation.take(*step)
                 await wait_all_tasks_blocked()
-                day.check()
+                simulation.check()
             runs.cancel_scope.cancel()
         assert queue.pending() == ()
-    assert len(day.taken) == len(set(day.taken))
+    assert len(simulation.taken) == len(set(simulation.taken))
 
 
 @attrs.define
-class _Day:
-    """What people and runs did, and what is to be expected from it."""
+class _Simulation:
+    """The actions of people and runs so far, and the expected state of the queue."""
 
-    road: _Road
+    source: _Source
     queue: ApprovalQueue
     runs: trio.Nursery
     taken: list[str] = attrs.field(factory=list[str])
@@ -96,7 +96,7 @@ class _Day:
     _answers: dict[str, Answer | None] = attrs.field(factory=dict[str, "Answer | None"])
 
     def check(self) -> None:
-        assert self.queue.pending() == self.road.questions.pending()
+        assert self.queue.pending() == self.source.questions.pending()
         assert not any(self._covered(one) for one in self.queue.pending())
         now = trio.current_time()
         assert {(e.tool_name, e.session_id) for e in self.queue.whitelist()} == {
@@ -140,7 +140,7 @@ class _Day:
             case "deny":
                 self.queue.deny(oldest.id)
             case "elsewhere":
-                self.road.answer(oldest.id, "yes")
+                self.source.answer(oldest.id, "yes")
             case _:
                 self._waiting[oldest.id].cancel()
 
@@ -155,7 +155,7 @@ class _Day:
     async def _wait(self, question: Question) -> None:
         with trio.CancelScope() as scope:
             self._waiting[question.id] = scope
-            self._answers[question.id] = await self.road.questions.ask(question, 7)
+            self._answers[question.id] = await self.source.questions.ask(question, 7)
 
     def _covered(self, question: Question) -> bool:
         now = trio.current_time()

@@ -1,4 +1,4 @@
-"""Opening and closing a runtime: who is waited for, who is refused, and what is raised."""
+"""Opening and closing a runtime: calls that wait, calls that are refused, and errors."""
 
 import signal
 from collections.abc import Iterable
@@ -29,16 +29,16 @@ def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
 
 @attrs.define(eq=False)
 class Caller:
-    """A run in a task of its own, and what came of it."""
+    """A run in its own task, and its outcome."""
 
     runtime: Runtime
-    told: list[str] = attrs.field(factory=list[str])
+    outcomes: list[str] = attrs.field(factory=list[str])
 
     async def run(self, options: AgentOptions) -> None:
         try:
-            self.told.append((await self.runtime.run("go", options, session_id="s")).text)
+            self.outcomes.append((await self.runtime.run("go", options, session_id="s")).text)
         except AgentError as error:
-            self.told.append(type(error).__name__)
+            self.outcomes.append(type(error).__name__)
 
 
 @pytest.mark.feature("ASDK-034")
@@ -50,7 +50,7 @@ async def test_closing_is_idempotent(autojump_clock: MockClock) -> None:
 
             async def close() -> None:
                 await runtime.aclose()
-                # Not before everything has ended, whoever was first.
+                # Each call returns only after everything has ended, whichever call came first.
                 assert trio.current_time() == pytest.approx(5)
                 assert all(owner.ended.is_set() for owner in runtime._actors._owners)
 
@@ -67,7 +67,7 @@ async def test_closing_waits_for_runs_in_flight(autojump_clock: MockClock) -> No
         nursery.start_soon(caller.run, scripted([pause(20), say("Done.")]))
         await trio.sleep(1)
     assert trio.current_time() == pytest.approx(20)
-    assert caller.told == ["Done."]
+    assert caller.outcomes == ["Done."]
 
 
 async def test_close_cancels_remaining_runs_after_drain(
@@ -77,7 +77,7 @@ async def test_close_cancels_remaining_runs_after_drain(
 
     @tool
     async def linger() -> str:
-        """Takes its time to end."""
+        """Take some time to end."""
         try:
             await trio.sleep(100)
             return "done"
@@ -92,7 +92,7 @@ async def test_close_cancels_remaining_runs_after_drain(
         nursery.start_soon(caller.run, scripted([call("linger")], tools=[linger]))
         await trio.sleep(1)
     assert ended == [pytest.approx(1 + 3 + 5)]
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
     check_quiet(caller.runtime)
     check_records(await store.load("s"))
 
@@ -124,7 +124,7 @@ async def test_draining_refuses_roots_admits_children(
 
     @tool
     async def delegate() -> str:
-        """Has another agent do it, when the runtime is closing already."""
+        """Run another agent while the runtime is closing."""
         await trio.sleep(5)
         with pytest.raises(RuntimeClosed):
             runtime.subscribe(ignore)
@@ -138,7 +138,7 @@ async def test_draining_refuses_roots_admits_children(
         await trio.sleep(1)
         with pytest.raises(RuntimeClosed):
             await runtime.run("hi", scripted("Hello."))
-    assert caller.told == ["Parent."]
+    assert caller.outcomes == ["Parent."]
     assert runtime.statistics().runs_started == 2
 
 
@@ -149,28 +149,30 @@ async def test_tool_cannot_close_own_runtime(
 
         @tool
         async def close() -> str:
-            """Would wait for itself."""
+            """Close the runtime, which would wait for this very call."""
             await runtime.aclose()
             return "closed"
 
         @tool
         async def delegate() -> str:
-            """A run around the one that tries."""
+            """Run the agent that tries to close the runtime."""
             child = scripted([call("close")], "I could not.", tools=[close])
             return (await runtime.run("go", child)).text
 
         options = scripted([call("close")], [call("delegate")], "No.", tools=[close, delegate])
         result = await runtime.run("go", options)
-        told, delegated = result.tool_calls
-        assert "raised RuntimeError: a tool or a hook cannot close the runtime" in str(told.content)
-        assert told.is_error
+        outcomes, delegated = result.tool_calls
+        assert "raised RuntimeError: a tool or a hook cannot close the runtime" in str(
+            outcomes.content
+        )
+        assert outcomes.is_error
         assert delegated.content == "I could not."
-        # What an outer task closes, it may close from a tool of another runtime.
+        # A tool of one runtime may close another runtime that an outer task opened.
         async with open_runtime() as other:
 
             @tool
             async def close_other() -> str:
-                """Closes a runtime that waits for nobody."""
+                """Close a runtime that has no runs."""
                 await other.aclose()
                 return "closed"
 
@@ -191,7 +193,7 @@ async def test_cancelled_drain_cancels_runs(
         assert scope.cancelled_caught
         assert trio.current_time() == pytest.approx(5)
         check_quiet(caller.runtime)
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
 
 
 async def test_shortest_drain_wins(
@@ -206,7 +208,7 @@ async def test_shortest_drain_wins(
                 closers.start_soon(partial(runtime.aclose, drain=drain))
                 await trio.sleep(1)
         assert trio.current_time() == pytest.approx(2 + 10)
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
 
 
 async def test_failed_body_waits_for_nothing(
@@ -226,7 +228,7 @@ async def test_failed_body_waits_for_nothing(
         assert caught.value is error
         assert not hasattr(error, "__notes__")
         assert trio.current_time() == pytest.approx(1)
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
 
 
 async def test_runtime_is_entered_once_before_use(autojump_clock: MockClock) -> None:
@@ -265,14 +267,14 @@ def test_interrupt_in_tool_ends_everything(turns: int) -> None:
 
     @tool
     async def interrupt() -> str:
-        """Where Ctrl-C happens to strike."""
+        """Raise KeyboardInterrupt, as Ctrl-C would."""
         for _ in range(turns):
             await trio.lowlevel.checkpoint()
         raise KeyboardInterrupt
 
     @tool
     async def wait() -> str:
-        """Is stopped by it."""
+        """Wait until cancelled."""
         try:
             await trio.sleep_forever()
         finally:
@@ -299,7 +301,7 @@ def test_ctrl_c_during_drain_ends_cleanly(
 
     @tool
     async def linger() -> str:
-        """Takes its time to end."""
+        """Take some time to end."""
         try:
             await trio.sleep(1_000)
             return "done"
@@ -315,7 +317,7 @@ def test_ctrl_c_during_drain_ends_cleanly(
 
     async def main() -> None:
         async with trio.open_nursery() as nursery, runtime:
-            # A system task is no place for an interrupt: it goes to whoever waits in `main`.
+            # Trio does not raise the interrupt in this system task, but in the main task.
             trio.lowlevel.spawn_system_task(strike)
             nursery.start_soon(caller.run, scripted([call("linger")], tools=[linger]))
             await trio.sleep(1)
@@ -324,15 +326,15 @@ def test_ctrl_c_during_drain_ends_cleanly(
         trio.run(main, clock=MockClock(autojump_threshold=0))
     assert caught.group_contains(KeyboardInterrupt, depth=1)
     assert len(caught.value.exceptions) == 1
-    # What a tool does in a shield is waited for all the same.
+    # The runtime still waits for work that a tool does in a shielded scope.
     assert ended == [pytest.approx(3 + 5)]
-    assert caller.told == ["RuntimeShutdown"]
+    assert caller.outcomes == ["RuntimeShutdown"]
     check_quiet(runtime)
 
 
 @attrs.define(eq=False)
 class BadCloser(MemoryStore):
-    """Cannot be closed."""
+    """A store that cannot be closed."""
 
     failure: Exception | None = None
 
@@ -351,7 +353,7 @@ async def test_failing_store_does_not_stop_close(
     seen: list[Event] = []
 
     async def note(event: Event) -> None:
-        await trio.sleep(0.5)  # more than the store takes
+        await trio.sleep(0.5)  # longer than the store takes
         seen.append(event)
 
     async def body() -> None:
@@ -375,7 +377,7 @@ async def test_hanging_store_close_is_bounded(
 
 @attrs.define(eq=False)
 class BadOpener(MemoryStore):
-    """Cannot be opened, or not within any time."""
+    """A store that fails to open, or takes too long."""
 
     failure: Exception | None = None
 
@@ -401,13 +403,13 @@ async def test_unopenable_store_fails_on_entry(
 async def test_session_hook_cannot_close_runtime(
     autojump_clock: MockClock,
 ) -> None:
-    told: list[str] = []
+    outcomes: list[str] = []
 
     async def end(event: SessionEndEvent) -> None:
         try:
             await runtime.aclose()
         except RuntimeError as error:
-            told.append(f"{event.reason}: {error}")
+            outcomes.append(f"{event.reason}: {error}")
 
     def agent(text: str) -> AgentOptions:
         return attrs.evolve(scripted(text), hooks={"session_end": end})
@@ -416,7 +418,7 @@ async def test_session_hook_cannot_close_runtime(
         for session_id in ("a", "b"):
             await runtime.run("go", agent("Hi."), session_id=session_id)
         await trio.sleep(1)
-    assert [one.partition(", since")[0] for one in told] == [
+    assert [one.partition(", since")[0] for one in outcomes] == [
         "evicted: a tool or a hook cannot close the runtime that runs it",
         "closed: a tool or a hook cannot close the runtime that runs it",
     ]

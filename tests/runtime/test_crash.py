@@ -1,4 +1,7 @@
-"""An actor whose own loop breaks, which only a bug of ours can do: everything stops and says so."""
+"""Crashes of an actor's own loop, which only a bug in this project can cause.
+
+The runtime stops everything and reports the crash.
+"""
 
 import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -20,17 +23,17 @@ from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step
 from agent_actors.testing.cancel import _fixed_order
 from tests.run.helpers import check_quiet
 
-# Seeds, each of which is another order of tasks within a tick.
+# Number of seeds; each gives another order of the tasks within a tick.
 ORDERS = 10
 
 
 class Bug(Exception):
-    """What only our own mistake would raise."""
+    """An error that only a bug in this project would raise."""
 
 
 @attrs.define(eq=False)
 class BadLetter:
-    """A request that breaks the loop which takes it."""
+    """A request that crashes the loop that takes it."""
 
     context: contextvars.Context = attrs.field(factory=contextvars.copy_context)
 
@@ -74,10 +77,12 @@ def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
 
 @attrs.define(eq=False)
 class Scene:
-    """Three callers of a runtime: of `run` and of `stream`, with a tool under way, and in line."""
+    """Three callers of a runtime: one of `run` and one of `stream` with a running tool, one in the
+    queue.
+    """
 
     runtime: Runtime = attrs.field(factory=open_runtime)
-    told: list[BaseException] = attrs.field(factory=list[BaseException])
+    errors: list[BaseException] = attrs.field(factory=list[BaseException])
     seen: list[Event] = attrs.field(factory=list[Event])
     ended: list[str] = attrs.field(factory=list[str])
     callers: trio.Nursery = attrs.field(init=False)
@@ -86,7 +91,7 @@ class Scene:
     def __attrs_post_init__(self) -> None:
         @tool
         async def linger() -> str:
-            """Takes its time to end."""
+            """Take some time to end."""
             try:
                 await trio.sleep(100)
                 return "done"
@@ -103,10 +108,10 @@ class Scene:
         self.options = AgentOptions(model="m", provider=ScriptedModel(script), tools=[linger])
 
     async def run(self) -> None:
-        await self.tell(lambda: self.runtime.run("go", self.options, session_id="a"))
+        await self.collect(lambda: self.runtime.run("go", self.options, session_id="a"))
 
     async def wait_in_line(self) -> None:
-        await self.tell(
+        await self.collect(
             lambda: self.runtime.run("go", self.options, session_id="a", on_busy="queue")
         )
 
@@ -116,13 +121,13 @@ class Scene:
                 async for event in events:
                     self.seen.append(event)
 
-        await self.tell(read_all)
+        await self.collect(read_all)
 
-    async def tell(self, code: Callable[[], Awaitable[object]]) -> None:
+    async def collect(self, code: Callable[[], Awaitable[object]]) -> None:
         try:
             await code()
         except ActorCrashed as error:
-            self.told.append(error)
+            self.errors.append(error)
 
     async def start(self, nursery: trio.Nursery) -> None:
         nursery.start_soon(self.run)
@@ -132,7 +137,7 @@ class Scene:
         await trio.sleep(1)
 
     def check(self) -> None:
-        assert len(self.told) == 3
+        assert len(self.errors) == 3
         assert self.ended == ["linger", "linger"]
         check_quiet(self.runtime)
         assert self.runtime.statistics().runs_started == 3
@@ -175,7 +180,7 @@ def test_crash_at_any_step_hangs_nothing(name: str) -> None:
     async def scenes() -> AsyncGenerator[Scene]:
         scene = Scene()
         with trio.fail_after(5_000):
-            # The callers stand outside of the body, which the crash cancels.
+            # The callers are outside the body, because the crash cancels the body.
             async with trio.open_nursery() as scene.callers:
                 with suppress(ActorCrashed):
                     async with scene.runtime:
@@ -205,7 +210,7 @@ def test_crash_at_any_step_hangs_nothing(name: str) -> None:
 
 
 def leaves(error: BaseException | None) -> list[BaseException]:
-    """What an error comes from, through causes and groups."""
+    """Return the original errors behind an error, through causes and groups."""
     if error is None:
         return []
     if isinstance(error, BaseExceptionGroup):
@@ -310,7 +315,7 @@ async def test_crash_during_drain_is_raised(
     scene.check()
 
 
-async def test_user_exceptions_are_no_crash(autojump_clock: MockClock) -> None:
+async def test_user_exceptions_crash_no_actor(autojump_clock: MockClock) -> None:
     async def bad(_: Event) -> None:
         raise Bug("of an observer")
 

@@ -1,4 +1,4 @@
-"""A store that fails at any of its calls: the run fails with it, and its session goes on."""
+"""Stores that fail at any of their calls: the run fails, and its session stays usable."""
 
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias, get_args
@@ -28,13 +28,13 @@ from tests.run.helpers import (
 Fault: TypeAlias = Literal[
     "raises", "writes and raises", "hangs", "writes and hangs", "refuses", "forgets to say"
 ]
-# Of the run with three tools: the prompt, the answer, a result each, the answer, the end.
+# For the run with three tools: the prompt, the response, three results, the response, and the end.
 APPENDS: Final = 6
 
 
 @attrs.define(eq=False)
 class FaultyStore(MemoryStore):
-    """Fails at one of its appends to session `s`, counted from 1."""
+    """A store that fails at one of its appends to session `s`, counted from 1."""
 
     fault: Fault = "raises"
     fails_at: int = 0
@@ -58,7 +58,7 @@ class FaultyStore(MemoryStore):
 
 
 async def fails_at(fault: Fault, number: int) -> None:
-    """A run whose store fails at one append, while another session has a run of its own."""
+    """Check a run whose store fails at one append, while another session has its own run."""
     store, model, probe = FaultyStore(fault=fault), ScriptedModel(three_tools), Probe()
     options = AgentOptions(model="m", provider=model, tools=probe.tools())
     other = AgentOptions(model="m", provider=ScriptedModel([[pause(60), say("Undisturbed.")]]))
@@ -103,7 +103,7 @@ def check_last(seen: Sequence[Event]) -> None:
 async def check_goes_on(
     runtime: Runtime, store: MemoryStore, options: AgentOptions, session_id: str = "s"
 ) -> None:
-    """The next run has what is in the log for its history, and is recorded whole."""
+    """Check that the next run starts with the history from the log and is recorded completely."""
     before = len(await store.load(session_id))
     result = await runtime.run("go", options, session_id=session_id)
     assert result.text == "It rains."
@@ -132,7 +132,7 @@ async def test_fault_sweep_covers_every_append(
 
 @attrs.define(eq=False)
 class Unreadable(MemoryStore):
-    """Cannot be read at first."""
+    """A store that cannot be read at first."""
 
     fault: Literal["raises", "hangs"] = "raises"
     faults: int = 1
@@ -163,7 +163,7 @@ async def test_unreadable_session_can_be_retried(
 
 @attrs.define(eq=False)
 class Stuck(MemoryStore):
-    """Hangs in the appends of one session."""
+    """A store whose appends to one session hang."""
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
         if any(append.session_id == "stuck" for append in batch):
@@ -171,7 +171,7 @@ class Stuck(MemoryStore):
         return await super().append(batch)
 
 
-async def test_unrecorded_end_is_no_success(
+async def test_unrecorded_end_is_a_failure(
     autojump_clock: MockClock,
 ) -> None:
     store, probe = Stuck(), Probe()
@@ -205,7 +205,7 @@ async def test_unrecorded_end_is_no_success(
 async def read(events: RunStream, seen: list[Event]) -> None:
     async with events:
         async for event in events:
-            seen.append(event)  # noqa: PERF401 - what came before an error counts
+            seen.append(event)  # noqa: PERF401 - keeps what came before an error
 
 
 async def test_overtaken_writer_rereads_the_log(
@@ -215,7 +215,7 @@ async def test_overtaken_writer_rereads_the_log(
     options = AgentOptions(model="m", provider=ScriptedModel(three_tools), tools=probe.tools())
     async with open_runtime(store=store) as first:
         await first.run("before", options, session_id="s")
-        # A newer opening of the same store has the higher fencing numbers.
+        # The newer opening of a store has higher fencing numbers.
         async with open_runtime(store=store) as second:
             await second.run("go", options, session_id="s")
             with pytest.raises(SessionFenced):

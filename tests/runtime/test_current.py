@@ -1,4 +1,4 @@
-"""What is said where there is no trio, and where options are none: what to write."""
+"""Hints in the errors for calls outside of trio and for values that are not options."""
 
 import asyncio
 import sys
@@ -54,7 +54,7 @@ def test_missing_event_loop_gets_a_hint(monkeypatch: pytest.MonkeyPatch) -> None
         require_trio()
 
 
-async def test_inside_of_trio_it_is_trios() -> None:
+async def test_require_trio_returns_the_token() -> None:
     assert require_trio() is trio.lowlevel.current_trio_token()
 
 

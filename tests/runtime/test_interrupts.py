@@ -1,4 +1,4 @@
-"""Ctrl-C at any line: programs end in order, and users' code can be interrupted."""
+"""Ctrl-C at any line: programs end cleanly, and users' code can be interrupted."""
 
 import json
 import os
@@ -39,9 +39,10 @@ from agent_actors.testing import ScriptedModel, call
 from tests.run.helpers import check_history, check_quiet, check_records
 
 DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
-# A prime, so that the sample meets other lines in each pass of a loop. All lines in a deep run.
+# A prime, so that the sample hits different lines in each pass of a loop. A deep run hits all
+# lines.
 STEP: Final = 1 if DEEP else 797
-# A complete sweep is cut into parts, which run in parallel.
+# A complete sweep is split into parts, which run in parallel.
 PARTS: Final = 16 if DEEP else 1
 ROOT: Final = Path(agent_actors.__file__).parent.parent
 
@@ -90,7 +91,7 @@ def test_interrupt_at_any_line_ends_in_order(kind: str, doing: str, part: int) -
 
 
 def test_every_stateful_function_is_protected() -> None:
-    """A public module that `import agent_actors` does not load protects itself as it is loaded."""
+    """A public module that `import agent_actors` does not load protects itself on import."""
     command = [sys.executable, "-c", UNPROTECTED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
@@ -111,7 +112,7 @@ class Struck(Hook):
     ended: list[str] = attrs.field(factory=list[str])
 
     def at(self, place: str) -> None:
-        """Receive SIGINT, once, if this is the place."""
+        """Receive SIGINT, once, if this is the chosen place."""
         if place == self.place and not self.strikes:
             self.strikes += 1
             signal.raise_signal(signal.SIGINT)
@@ -153,7 +154,7 @@ class Struck(Hook):
 
         @tool(validator=self.validate)
         async def work() -> str:
-            """Work, with a task beside it."""
+            """Work, with a background task."""
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.lowlevel.checkpoint)
                 self.at("nursery")
@@ -178,7 +179,7 @@ PLACES: Final = (
 
 @pytest.mark.parametrize("place", PLACES)
 def test_users_code_is_interrupted_in_order(place: str) -> None:
-    """The interrupt is raised in the user's code, ends the runtime, and comes out bare."""
+    """The interrupt is raised in the user's code, and leaves the runtime without a group."""
     store, struck = MemoryStore(), Struck(place)
     runtime = open_runtime(store=store)
 
@@ -205,7 +206,7 @@ def test_users_code_is_interrupted_in_order(place: str) -> None:
 
 
 async def check_session(store: SessionStore) -> None:
-    """The session's records are valid, and each run has its end."""
+    """Check that the session's records are valid and that each run has its final record."""
     records = [record for record in await store.load("s") if isinstance(record, Event)]
     check_records(records)
     check_history(fold(records).history())

@@ -1,4 +1,4 @@
-"""Opening and closing: refuse, drain, cancel, end; once, and from the right place."""
+"""Opening and closing a runtime: refused calls, draining, cancellation and misuse."""
 
 import pytest
 import trio
@@ -18,7 +18,7 @@ def slow(seconds: float) -> AgentOptions:
 
 
 async def look_away(event: Event) -> None:
-    """An observer."""
+    """Ignore the event."""
 
 
 @pytest.mark.feature("ASDK-034", "ASDK-095")
@@ -97,7 +97,7 @@ async def test_tool_closing_its_runtime_is_refused() -> None:
     assert "RuntimeError" in str(result.tool_calls[0].content)
 
 
-async def test_the_bodys_own_error_passes_bare() -> None:
+async def test_body_error_passes_unwrapped() -> None:
     with pytest.raises(ZeroDivisionError):
         async with open_runtime():
             raise ZeroDivisionError

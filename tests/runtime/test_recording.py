@@ -1,4 +1,4 @@
-"""What callers record is validated first, and reads back as it was recorded."""
+"""Events that callers record are validated first, and read back as they were recorded."""
 
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,9 @@ KINDS = (TodosChanged, FileChanged, SkillActivated, Notification)
 
 @st.composite
 def drafts(draw: st.DrawFn) -> Any:
-    """A draft of what a caller may record, with anything in its fields."""
+    """Generate drafts of the events that a caller may record, with arbitrary values in their
+    fields.
+    """
     cls = draw(st.sampled_from(KINDS))
     names = [field.name for field in attrs.fields(cls)][3:]
     return partial(cls, **{name: draw(anything) for name in names if name != "seq"})

@@ -1,4 +1,4 @@
-"""Refused, filtered and damaged responses in whole runs, over both protocols."""
+"""Refused, filtered and damaged responses in complete runs, over both protocols."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ REFUSED = reply(say("Well."), call("touch", {"path": "a"}), finish("refusal"))
 
 @attrs.define
 class Tools:
-    """Counts what ran."""
+    """Tools that count their calls."""
 
     ran: list[str] = attrs.field(factory=list[str])
 
@@ -58,7 +58,7 @@ async def test_refused_calls_never_run(protocol: Speech, resends: bool) -> None:
     assert refused.stop_details.type == "refusal"
     assert valid(refused.messages)
     assert [one.is_error for one in refused.tool_calls] == [True]
-    # The refused response stays in the history; only a profile has it sent again.
+    # The refused response stays in the history; it is sent again only if a profile says so.
     assert later.stop_reason == "completed"
     assert "Well." in [message.content for message in later.messages]
     sent = str(endpoint.requests[1].body)

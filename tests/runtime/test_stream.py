@@ -1,4 +1,4 @@
-"""What `stream()` raises and keeps: the body's error, the run's, both, and neither."""
+"""Errors and results of `stream()`: from the body, from the run, from both, and from neither."""
 
 from collections.abc import Iterable
 
@@ -124,7 +124,7 @@ async def test_early_exit_cancels_and_commits(reads: int, autojump_clock: MockCl
 
     @tool
     async def linger() -> str:
-        """Takes its time to end."""
+        """Take some time to end."""
         try:
             await trio.sleep(100)
             return "done"
@@ -146,7 +146,7 @@ async def test_early_exit_cancels_and_commits(reads: int, autojump_clock: MockCl
         check_quiet(runtime)
         check_left(events)
         check_history(events.result.messages)
-        if reads:  # else the run was stopped before it had opened its session
+        if reads:  # otherwise, the run was stopped before it had opened its session
             records = await store.load("s")
             check_records(records)
             assert isinstance(records[-1], ResultEvent)
@@ -172,7 +172,7 @@ async def test_stream_is_entered_once_before_reading(autojump_clock: MockClock) 
         assert events.result.text == "Hello."
 
 
-async def test_a_busy_session_is_told_on_entering(autojump_clock: MockClock) -> None:
+async def test_busy_session_is_reported_on_entering(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         async with runtime.stream("hi", scripted(hang()), session_id="s") as first:
             run_id = (await anext(first)).run_id

@@ -1,4 +1,4 @@
-"""A reader may leave at any event: the run is joined and committed, and its outcome is there."""
+"""A reader may leave at any event: the run is joined and committed, and has an outcome."""
 
 import trio
 from trio.testing import MockClock
@@ -7,7 +7,7 @@ from tests.run.helpers import house
 
 
 async def leave_after(count: int) -> bool:
-    """Leave after so many events; False if the run had ended before."""
+    """Leave after `count` events; return False if the run had ended before."""
     async with house() as home:
         seen = 0
         async with home.runtime.stream("go", home.options, session_id="s") as events:
@@ -18,7 +18,7 @@ async def leave_after(count: int) -> bool:
                     break
             else:
                 return False
-        # Who leaves at the last answer may find the run already at its end.
+        # If the reader leaves at the last response, the run may already have ended.
         answered = events.result.text == "It rains."
         assert events.result.stop_reason == ("completed" if answered else "interrupted")
         home.check_silent()

@@ -1,4 +1,4 @@
-"""Observers at the face: replays of what was recorded, and events of a caller's own."""
+"""Observers in the public API: replays of recorded events, and a caller's own events."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -35,7 +35,7 @@ from tests.run.helpers import check_quiet
 
 @attrs.frozen
 class Deployed(Event):
-    """An event of a user's own."""
+    """An event type of a user."""
 
     type: ClassVar[str] = "app.deployed"
     recorded: ClassVar[bool] = False
@@ -287,8 +287,8 @@ async def test_event_of_tool_belongs_to_run() -> None:
         runtime.subscribe(observer, Notification)
         result = await runtime.run("Go.", options, session_id="s")
         await wait_all_tasks_blocked()
-    told = [(event.session_id, event.run_id) for event in observer.events]
-    assert told == [("s", result.run_id), ("other", "")]
+    scopes = [(event.session_id, event.run_id) for event in observer.events]
+    assert scopes == [("s", result.run_id), ("other", "")]
     assert all(event.seq is None for event in observer.events)
 
 
@@ -336,7 +336,7 @@ async def test_joining_mid_response_shows_rest(
 
 
 def typed(runtime: Runtime, of_result: Callable[[ToolResult], Awaitable[None]]) -> None:
-    """For the type checkers: a handler may ask for just what it subscribes to."""
+    """Type check: a handler may accept just the event types that it subscribes to."""
     runtime.subscribe(of_result, ToolResult)
 
 

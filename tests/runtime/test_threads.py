@@ -1,4 +1,4 @@
-"""A runtime that other threads use: what works from any thread, and what names the right call."""
+"""A runtime that other threads use: calls that work from any thread, and hints for the others."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tests.run.hooks.helpers import USE, agent, results
 
 
 async def in_a_thread(work: Callable[[], object]) -> object:
-    """Call a function in a thread that trio does not know; return its value or its exception."""
+    """Call a function in a thread unknown to trio; return its value or its exception."""
     outcome: list[object] = []
 
     def call() -> None:

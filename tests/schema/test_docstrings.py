@@ -1,4 +1,4 @@
-"""Google-style docstrings: the description, and what is said of each parameter."""
+"""Google-style docstrings: the description of the function and of each parameter."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ FULL = """Current weather.
         not an entry
 
     Returns:
-        What came.
+        The report.
 
     Raises:
         ValueError: Never.
@@ -64,7 +64,7 @@ def test_heading_is_known_word_alone() -> None:
     assert (said.description, said.parameters) == ("Note that: all is fine.\n\nArgs: none", {})
 
 
-def test_nothing_says_nothing() -> None:
+def test_empty_docstring_has_no_content() -> None:
     assert parse_docstring(None) == parse_docstring("") == parse_docstring("  \n ")
     assert parse_docstring(None).description == ""
 

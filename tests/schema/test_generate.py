@@ -1,4 +1,4 @@
-"""JSON Schema from type hints, and JSON arguments into the types: two sides of one set of hints."""
+"""JSON Schema from type hints, and the conversion of JSON arguments to the hinted types."""
 
 import dataclasses
 import enum
@@ -83,7 +83,7 @@ class Query(Base, total=False):
 
 
 class Late(TypedDict, total=False):
-    """Its hint is text, which the class itself does not look into."""
+    """A class with a hint as text, which `TypedDict` itself does not resolve."""
 
     must: "Required[str]"
 
@@ -117,7 +117,7 @@ POINT: JsonObject = {
 }
 INTEGERS: JsonObject = {"type": "array", "items": {"type": "integer"}}
 
-# hint, schema, and pairs of JSON and what it becomes.
+# A hint, its schema, and pairs of JSON and the converted value.
 SUPPORTED: list[tuple[Any, JsonObject, list[tuple[JsonValue, object]]]] = [
     (str, {"type": "string"}, [("a", "a"), ("", "")]),
     (int, {"type": "integer"}, [(3, 3), (3.0, 3), (10**30, 10**30)]),
@@ -128,7 +128,7 @@ SUPPORTED: list[tuple[Any, JsonObject, list[tuple[JsonValue, object]]]] = [
     (Any, {}, [([1, {"a": None}], [1, {"a": None}])]),
     (object, {}, [("x", "x"), (None, None)]),
     (list, {"type": "array"}, [([1, "a"], [1, "a"])]),
-    (typing.List, {"type": "array"}, [([1, "a"], [1, "a"])]),  # noqa: UP006 - still written
+    (typing.List, {"type": "array"}, [([1, "a"], [1, "a"])]),  # noqa: UP006 - still in use
     (list[int], INTEGERS, [([1, 2], [1, 2]), ([], [])]),
     (dict, {"type": "object"}, [({"a": 1}, {"a": 1})]),
     (
@@ -250,7 +250,7 @@ def test_a_hint_has_its_schema(hint: Any, schema: JsonObject, pairs: Any) -> Non
 
 
 @pytest.mark.parametrize(("hint", "schema", "pairs"), SUPPORTED, ids=IDS)
-def test_json_becomes_what_the_hint_says(hint: Any, schema: JsonObject, pairs: Any) -> None:
+def test_json_is_converted_to_the_hint(hint: Any, schema: JsonObject, pairs: Any) -> None:
     del schema
     for value, expected in pairs:
         became = structure(value, hint)
@@ -375,7 +375,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("hint", "value", "said"), MISFITS, ids=[str(row[:2]) for row in MISFITS])
-def test_nothing_is_converted_in_silence(hint: Any, value: Any, said: str) -> None:
+def test_mismatched_value_is_not_converted(hint: Any, value: Any, said: str) -> None:
     with pytest.raises(ToolArgumentsError) as caught:
         structure(value, hint)
     assert str(caught.value) == said

@@ -1,4 +1,4 @@
-"""Schemas in the form that strict endpoints take: narrower than the schema, or there is none."""
+"""Schemas in the form that strict endpoints accept: narrower than the original, or none."""
 
 from typing import Final, cast
 
@@ -43,7 +43,7 @@ def test_defaulted_property_becomes_required() -> None:
     )
 
 
-def test_objects_are_closed_wherever_they_stand() -> None:
+def test_objects_are_closed_at_any_depth() -> None:
     def around(inner: JsonObject) -> JsonObject:
         return {
             "list": {"type": "array", "items": inner},
@@ -55,7 +55,7 @@ def test_objects_are_closed_wherever_they_stand() -> None:
     assert strict_form(defining(schema, inner)) == defining(closed(around(good)), good)
 
 
-def test_nothing_stands_beside_a_reference() -> None:
+def test_reference_has_no_sibling_keywords() -> None:
     held: JsonObject = {"$ref": "#/$defs/D", "description": "D.", "default": None}
     assert strict_form(defining(of({"d": held}), closed({}))) == defining(
         closed({"d": {"$ref": "#/$defs/D"}}), closed({})
@@ -99,7 +99,7 @@ def test_unstrict_definitions_leave_no_strict_form(
     assert strict_form(of({}) | {"$defs": definitions}) is None
 
 
-def test_a_schema_without_an_end_has_none() -> None:
+def test_endless_schema_has_no_strict_form() -> None:
     schema: JsonObject = {"type": "array"}
     schema["items"] = schema
     assert strict_form(schema) is None

@@ -1,4 +1,4 @@
-"""Type hints, resolved: of functions, and of what stands for one."""
+"""Resolved type hints: of functions, and of other callables."""
 
 import sys
 from collections.abc import Callable
@@ -82,13 +82,13 @@ def test_callable_hint_keeps_its_arguments() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the statement is new in Python 3.12")
-def test_a_type_statement_is_looked_through() -> None:
+def test_type_statement_is_resolved() -> None:
     namespace: dict[str, Any] = {}
     exec("type Id = int", namespace)
     assert hint_schema(namespace["Id"], name="a") == {"type": "integer"}
 
 
 def test_type_aliases_are_resolved() -> None:
-    """What a `type` statement makes, for the Pythons that have none."""
+    """The alias has the attributes of a `type` statement, which old Python versions lack."""
     alias = type("TypeAliasType", (), {"__value__": int})()
     assert unwrapped(alias) is int

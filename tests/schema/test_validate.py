@@ -1,4 +1,4 @@
-"""Arguments against a schema: what the model is told, and bounds whatever comes."""
+"""Arguments against a schema: the error for the model, and limits for any input."""
 
 import http.server
 import math
@@ -52,7 +52,7 @@ def test_an_invalid_schema_is_refused_at_construction(schema: JsonObject, said: 
     assert "'weather'" in str(caught.value)
 
 
-def test_a_schema_nested_beyond_reason_is_refused() -> None:
+def test_too_deep_schema_is_refused() -> None:
     schema: JsonObject = {"type": "object"}
     for _ in range(55):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -72,7 +72,7 @@ def test_a_reference_within_the_schema_is_followed() -> None:
 
 @pytest.fixture
 def schema_server() -> Iterator[tuple[str, list[str]]]:
-    """A real server that would give a schema to whoever asks, and notes who did."""
+    """A real server that serves a schema and records its requests."""
     asked: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -201,7 +201,7 @@ def test_unknown_field_lists_known_ones() -> None:
         (False, 1, "field a: False schema does not allow 1"),
     ],
 )
-def test_the_message_says_what_was_expected(schema: JsonValue, value: Any, said: str) -> None:
+def test_message_names_expected_value(schema: JsonValue, value: Any, said: str) -> None:
     assert said in str(refused(field_tool(schema), {"a": value}))
 
 
@@ -244,7 +244,7 @@ def test_too_deeply_nested_arguments_are_refused() -> None:
         innermost["a"] = child
         innermost = child
     assert str(refused(city_tool(), deep)).startswith("the arguments are not valid JSON")
-    while deep:  # taken apart by hand: freeing it in one go would recurse
+    while deep:  # taken apart in a loop, because freeing it at once would recurse
         deep = deep.pop("a", {})  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
 
 

@@ -19,7 +19,7 @@ BAD = b"bad"
 NOT_JSON = "expected an event as JSON: JSON is malformed: invalid character (byte 0)"
 
 
-def shown(record: bytes) -> str | bytes:
+def described(record: bytes) -> str | bytes:
     """The number and the text of a record, or the kept bytes of a damaged one."""
     event = read_event(record, "s", 0)
     if isinstance(event, Notification):
@@ -100,7 +100,7 @@ def test_each_record_gets_one_line(
     lines: list[bytes], records: list[str | bytes], damage: Damage
 ) -> None:
     found = aligned("s", lines)
-    assert [shown(record) for record in found.lines] == records
+    assert [described(record) for record in found.lines] == records
     assert (found.damage[0], found.dropped) == (damage, 0)
     assert found.lost == (damage if damage.lost else None)
     assert is_aligned(found.lines, 1)
@@ -109,7 +109,7 @@ def test_each_record_gets_one_line(
 
 def test_lines_without_a_record_are_dropped() -> None:
     found = aligned("s", [line(5), BAD, line(6), line(6), BAD], first_seq=5, last_seq=6)
-    assert [shown(record) for record in found.lines] == ["5x", "6x"]
+    assert [described(record) for record in found.lines] == ["5x", "6x"]
     no_number = "no record number is left for a line"
     assert found.damage == (
         Damage(f"{no_number}: {NOT_JSON}", 6, SIZE),
@@ -121,4 +121,4 @@ def test_lines_without_a_record_are_dropped() -> None:
 
 def test_ends_of_the_log_bound_the_numbers() -> None:
     found = aligned("s", [line(4), line(5), line(9)], first_seq=5, last_seq=7, offsets=False)
-    assert [shown(record) for record in found.lines] == ["5x", line(9), b""]
+    assert [described(record) for record in found.lines] == ["5x", line(9), b""]

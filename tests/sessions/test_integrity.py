@@ -1,4 +1,4 @@
-"""Faults in the records of a session are told, and sound ones have none."""
+"""Invalid records of a session are reported, and valid ones cause no report."""
 
 import pytest
 from hypothesis import given
@@ -31,7 +31,7 @@ def faults(*events: AnyEvent) -> list[str]:
 
 
 @given(records)
-def test_whatever_a_session_records_is_sound(events: list[Event]) -> None:
+def test_recorded_events_are_valid(events: list[Event]) -> None:
     found = faults(*numbered(*events))
     assert [one for one in found if not one.startswith("the conversation")] == []
 
@@ -60,7 +60,7 @@ def test_open_call_is_valid() -> None:
         ([UnknownEvent({"type": "x", "seq": 3})], "record 1 has the number 3"),
     ],
 )
-def test_a_fault_is_told_with_its_place(events: list[Event], fault: str) -> None:
+def test_invalid_record_is_reported_by_number(events: list[Event], fault: str) -> None:
     (found,) = faults(*events)
     assert found.startswith(fault)
 
@@ -72,4 +72,4 @@ def test_invalid_line_hides_no_later_one() -> None:
     assert second.startswith("record 2: tool.result event")
     assert third.startswith("record 3 has the number 9")
     result = ToolResult(SCOPE, "id", 1.0, "c", "t", "no call", seq=1)
-    assert faults(result) == [], "the fold passes it over"
+    assert faults(result) == [], "the fold skips the record"

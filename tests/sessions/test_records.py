@@ -1,4 +1,4 @@
-"""What is put on record before a run begins."""
+"""The records that a session gets before a run begins."""
 
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -124,7 +124,7 @@ def test_metadata_describe_the_run(parent: tuple[str, str] | None) -> None:
     assert found == (of_run if parent is None else of_run | nested)
 
 
-def test_what_no_session_can_hold_is_named() -> None:
+def test_invalid_message_is_named_by_position() -> None:
     with pytest.raises(MessageError, match=r"message 1: a system message .* beginning"):
         seen_after(Messages().user("?").system("late"))
     with pytest.raises(MessageError, match=r"message 0: .* empty"):
@@ -143,7 +143,7 @@ def test_any_fragment_is_made_valid(spoken: Messages, cut: int) -> None:
 def test_complete_conversation_is_kept(spoken: Messages) -> None:
     kept = messages_to_openai(seen_after(spoken).history())
     drawn = messages_to_openai(spoken)
-    # Results may come in any order, and are kept in the model's.
+    # Results may come in any order; they are kept in the order of the model's calls.
     assert [m for m in kept if m["role"] != "tool"] == [m for m in drawn if m["role"] != "tool"]
     assert sorted(map(str, kept)) == sorted(map(str, drawn))
 

@@ -1,4 +1,4 @@
-"""A `session.rewind` takes the conversation back, and nothing else."""
+"""A `session.rewind` rewinds the conversation, and nothing else."""
 
 import attrs
 import pytest
@@ -88,7 +88,7 @@ def test_any_seq_is_a_valid_target() -> None:
     assert texts(fold([*log, attrs.evolve(back(huge), seq=huge + 2)])) == ["a"]
 
 
-def test_it_survives_the_store() -> None:
+def test_rewind_survives_the_store() -> None:
     [record] = numbered(back(4))
     assert loads_event(dumps_event(record)) == record
 
@@ -104,9 +104,9 @@ def test_returned_history_is_unaffected() -> None:
 def test_rewound_history_continues_from_target(
     first: list[AnyEvent], second: list[AnyEvent], third: list[AnyEvent], data: st.DataObject
 ) -> None:
-    """Each time, however often: also to what an earlier one had taken back."""
+    """This holds for any number of rewinds, also to a point that an earlier rewind had removed."""
     log: list[AnyEvent] = []
-    # The log without any going back, that folds to the same conversation, for each length of `log`.
+    # For each length of `log`: an equivalent log without rewinds, which folds to the same history.
     plain: list[tuple[AnyEvent, ...]] = [()]
     for part in (first, second, third):
         for record in part:

@@ -1,4 +1,4 @@
-"""What a session keeps beside its messages is the fold of its records, too."""
+"""All other state of a session is also the fold of its records."""
 
 from typing import Any, cast
 

@@ -59,7 +59,7 @@ def numbered(*records: AnyEvent) -> list[AnyEvent]:
 
 
 def check(history: Messages) -> None:
-    """Valid message by message, each call answered once, at its place and in order."""
+    """Check that all messages are valid and that each call is answered once, in order."""
     history.validate()
     expected: list[str] = []
     for message in history:
@@ -88,7 +88,7 @@ def test_open_call_gets_synthetic_error() -> None:
     assert [m.content for m in state.history().tool_messages()] == ["late, and in time", "fine"]
 
 
-def test_what_comes_after_open_calls_closes_them() -> None:
+def test_next_message_closes_open_calls() -> None:
     for later in (said("never mind"), answered(TextBlock("So."))):
         state = fold(numbered(said("go"), answered(use("a")), later, gave("a", "too late")))
         check(state.history())
@@ -134,16 +134,16 @@ def test_usage_ids_seq_and_time_persist() -> None:
     assert (state.last_seq, state.last_ts) == (4, 9.0)
 
 
-def told(usage: Usage, **fields: Any) -> UsageEvent:
+def usage_event(usage: Usage, **fields: Any) -> UsageEvent:
     return UsageEvent(SCOPE, "id", 1.0, usage, usage, **fields)
 
 
 def test_requests_calls_and_cost_add_up() -> None:
     state = fold(
         numbered(
-            told(Usage(10, 5), requests=3, tool_calls=2, cost=0.25),
-            told(Usage(20, 1), tool_calls=1, cost=0.5),
-            told(Usage(0, 7, estimated=True)),
+            usage_event(Usage(10, 5), requests=3, tool_calls=2, cost=0.25),
+            usage_event(Usage(20, 1), tool_calls=1, cost=0.5),
+            usage_event(Usage(0, 7, estimated=True)),
         )
     )
     usage = Usage(30, 13, estimated=True)
@@ -152,10 +152,10 @@ def test_requests_calls_and_cost_add_up() -> None:
 
 def test_unpriced_usage_uses_current_prices() -> None:
     prices = Prices(input=1_000_000, output=0)
-    assert fold([told(Usage(10, 5))]).spent(prices).cost == 10
-    mixed = fold([told(Usage(10, 5), cost=3.0), told(Usage(20, 5))])
+    assert fold([usage_event(Usage(10, 5))]).spent(prices).cost == 10
+    mixed = fold([usage_event(Usage(10, 5), cost=3.0), usage_event(Usage(20, 5))])
     assert mixed.spent(prices).cost == 23
-    priced = fold([told(Usage(10, 5), cost=3.0), told(Usage(20, 5), cost=4.0)])
+    priced = fold([usage_event(Usage(10, 5), cost=3.0), usage_event(Usage(20, 5), cost=4.0)])
     assert priced.spent(prices).cost == 7
     assert mixed.spent(None).cost == 3
 

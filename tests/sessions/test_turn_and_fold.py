@@ -1,4 +1,4 @@
-"""The machine and the fold together: whatever happens in a run, its history is valid."""
+"""The turn machine together with the fold: the history is valid after any events of a run."""
 
 import pytest
 from hypothesis import settings
@@ -52,7 +52,7 @@ def record_of(entry: Entry) -> AnyEvent | None:
 
 
 class Run(RuleBasedStateMachine):
-    """A run in which the model, the tools and the caller do as they like."""
+    """A run in which the model, the tools and the caller act at random."""
 
     retries: int | None = None
 
@@ -160,7 +160,7 @@ class Run(RuleBasedStateMachine):
 
 
 class RunWithOutput(Run):
-    """The same, where the last answer has to be of some type."""
+    """A run whose last response must have some type."""
 
     retries: int | None = 2
 

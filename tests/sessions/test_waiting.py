@@ -1,4 +1,4 @@
-"""What a session waits for: the results of calls, and the answers to questions."""
+"""A session that waits for the results of calls and for the answers to questions."""
 
 from typing import TYPE_CHECKING
 

@@ -1,12 +1,12 @@
-"""Kills a process that drives many sessions, again and again, and looks at what is left.
+"""Kill a process that drives many sessions, repeatedly, and check the remaining files.
 
     python -m tests.stores.crash_helpers 500
 
 prints the table for both stores on disk. A nursery process imports everything once and forks a
 child for each life. The child runs 50 sessions with tools and writes a line for each record that
-it was shown, which is shown after its commit; when it has written so many, it is killed. Then its
-store is opened here: what was shown must be there, in its place; what else is there must be whole;
-and each session must run on.
+it receives; it receives a record only after the commit. After enough lines, the child is killed.
+Then its store is opened in this process. All acknowledged records must be in their places, all
+further records must be complete, and each session must be usable.
 """
 
 import os
@@ -36,13 +36,13 @@ from agent_actors.testing import ScriptedModel, Turn, call, interleave, say
 from tests.run.helpers import check_history
 
 SESSIONS: Final = 50
-# Records that a child writes before it is killed, at most.
+# The greatest number of records that a child acknowledges before it is killed.
 LONGEST_LIFE: Final = 600
-# A session's append in flight, at the time of the kill, holds no more records than this.
+# The greatest number of records that an append holds which is in progress at the time of the kill.
 IN_FLIGHT: Final = 12
-# Lives of one store, before the next begins with an empty one.
+# Number of lives that share one store before the next begins with an empty one.
 LIVES: Final = 25
-# Seconds for a child to be born, or to write what it is to write.
+# Seconds for a child to start, and to acknowledge its records.
 PATIENCE: Final = 60.0
 
 STORES: Final[dict[str, Callable[[Path], SessionStore]]] = {
@@ -53,14 +53,14 @@ STORES: Final[dict[str, Callable[[Path], SessionStore]]] = {
 
 @attrs.define
 class Tally:
-    """What a series of kills has shown.
+    """The results of a series of kills.
 
     Attributes:
-        kills: Children that were killed.
-        acknowledged: Records that they were shown.
-        kept: Records that they were not shown, and that are there, whole.
-        lost: Records that they were shown, and that are gone.
-        invalid: Sessions whose log or history is not valid, or that did not run on.
+        kills: Number of children that were killed.
+        acknowledged: Number of records that the children received.
+        kept: Number of complete records in the store that no child received.
+        lost: Number of records that a child received and that are gone.
+        invalid: Sessions whose log or history is invalid, or that could not be used again.
     """
 
     kills: int = 0
@@ -70,7 +70,7 @@ class Tally:
     invalid: list[str] = attrs.field(factory=list[str])
 
     def line(self, store: str) -> str:
-        """A row of the table."""
+        """Return a row of the table."""
         return (
             f"{store:12} kills {self.kills:4}   acknowledged {self.acknowledged:7,}   "
             f"lost {self.lost}   invalid {len(self.invalid)}   "
@@ -83,7 +83,7 @@ class Tally:
 
 @tool
 async def slow(pause: float) -> str:
-    """Takes a while.
+    """Take a while.
 
     Args:
         pause: Seconds.
@@ -94,7 +94,7 @@ async def slow(pause: float) -> str:
 
 @tool
 def quick() -> str:
-    """Takes no time, in a thread."""
+    """Take no time, in a thread."""
     return "quick"
 
 
@@ -111,7 +111,7 @@ def _options() -> AgentOptions:
 
 
 async def live(store: SessionStore, acknowledge: Callable[[str], None]) -> None:
-    """Drive the sessions, for ever."""
+    """Drive the sessions forever."""
     options = _options()
 
     async def drive(session_id: str) -> None:
@@ -127,14 +127,14 @@ async def live(store: SessionStore, acknowledge: Callable[[str], None]) -> None:
 
 
 def nursery_process() -> None:
-    """Fork a child for each line: `<store> <path> <acknowledged>`; tell its end."""
+    """Fork a child for each line `<store> <path> <acknowledged>`; print its id and exit code."""
     for line in sys.stdin:
         kind, path, acknowledged = line.rstrip("\n").split("\t")
         child = os.fork()
         if not child:
             _be_a_child(STORES[kind](Path(path)), acknowledged)
-        _tell(child)
-        _tell(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        _print_line(child)
+        _print_line(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def _be_a_child(store: SessionStore, acknowledged: str) -> None:
@@ -147,10 +147,10 @@ def _be_a_child(store: SessionStore, acknowledged: str) -> None:
     try:
         trio.run(live, store, acknowledge)
     finally:
-        os._exit(1)  # not before it is killed
+        os._exit(1)  # not reached before it is killed
 
 
-def _tell(what: object) -> None:
+def _print_line(what: object) -> None:
     sys.stdout.write(f"{what}\n")
     sys.stdout.flush()
 
@@ -160,27 +160,27 @@ def _tell(what: object) -> None:
 
 @attrs.define(eq=False)
 class Killer:
-    """The nursery process, as its parent sees it."""
+    """The nursery process, as seen by its parent."""
 
     process: "subprocess.Popen[str]"
 
     def life(self, kind: str, path: Path, acknowledged: Path, records: int) -> list[str]:
-        """A child's life, until it has been shown so many records; all that it was shown."""
+        """Run a child until it has received `records` records, kill it, and return its lines."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{kind}\t{path}\t{acknowledged}\n")
         self.process.stdin.flush()
         child = int(self.process.stdout.readline())
         deadline = time.monotonic() + PATIENCE
-        # A line has at least 40 bytes; when exactly is left to chance.
+        # A line has at least 40 bytes; the exact time of the kill is left to chance.
         while not acknowledged.exists() or acknowledged.stat().st_size < records * 40:
             time.sleep(0.001)
             if time.monotonic() > deadline:
                 break
         os.kill(child, signal.SIGKILL)
         status = int(self.process.stdout.readline())
-        told = Path(f"{acknowledged}.err").read_text(encoding="utf-8")
-        assert status == -signal.SIGKILL, f"it ended before it was killed:\n{told}"
+        errors = Path(f"{acknowledged}.err").read_text(encoding="utf-8")
+        assert status == -signal.SIGKILL, f"it ended before it was killed:\n{errors}"
         text = acknowledged.read_text(encoding="utf-8") if acknowledged.exists() else ""
         acknowledged.unlink(missing_ok=True)
         return text.splitlines()
@@ -188,7 +188,7 @@ class Killer:
 
 @contextmanager
 def killer() -> Generator[Killer]:
-    """Start the nursery process, and end it."""
+    """Start the nursery process, and end it on leaving."""
     command = [sys.executable, "-m", "tests.stores.crash_helpers"]
     root = Path(__file__).parents[2]
     with subprocess.Popen(
@@ -201,11 +201,11 @@ def killer() -> Generator[Killer]:
             process.stdin.close()
 
 
-async def look(store: SessionStore, known: dict[str, list[str]], tally: Tally) -> None:
-    """Open every session, compare it with what was shown, and let it run on."""
+async def check_sessions(store: SessionStore, known: dict[str, list[str]], tally: Tally) -> None:
+    """Open every session, compare its records with those received, and run it again."""
     options = _options()
 
-    async def look_at(session_id: str) -> None:
+    async def check_session(session_id: str) -> None:
         shown = known.setdefault(session_id, [])
         try:
             records = [
@@ -219,7 +219,7 @@ async def look(store: SessionStore, known: dict[str, list[str]], tally: Tally) -
             tally.lost += max(0, len(shown) - len(ids))
             beyond = max(0, len(ids) - len(shown))
             tally.kept += beyond
-            assert beyond <= IN_FLIGHT, f"{beyond} records more than were shown"
+            assert beyond <= IN_FLIGHT, f"{beyond} more records than were received"
             check_history(fold(records).history())
             result = await runtime.run("go", options, session_id=session_id)
             assert result.text == "It rains."
@@ -232,11 +232,11 @@ async def look(store: SessionStore, known: dict[str, list[str]], tally: Tally) -
 
     async with open_runtime(store=store) as runtime, trio.open_nursery() as nursery:
         for number in range(SESSIONS):
-            nursery.start_soon(look_at, f"s{number}")
+            nursery.start_soon(check_session, f"s{number}")
 
 
 def kill_often(kind: str, kills: int, folder: Path, seed: int) -> Tally:
-    """Kill so many children, and look at the store after each."""
+    """Kill `kills` children, and check the store after each."""
     tally, chance = Tally(), random.Random(seed)
     known: dict[str, list[str]] = {}
     with killer() as parent:
@@ -251,25 +251,26 @@ def kill_often(kind: str, kills: int, folder: Path, seed: int) -> Tally:
             for line in lines:
                 session_id, seq, event_id = line.split(" ")
                 shown = known.setdefault(session_id, [])
-                # What an earlier child was not shown, and is there, has been looked at.
-                assert int(seq) == len(shown) + 1, f"{line} was shown after {len(shown)}"
+                # `look` has already checked the records that an earlier child wrote but did not
+                # receive.
+                assert int(seq) == len(shown) + 1, f"{line} was received after {len(shown)}"
                 shown.append(event_id)
             tally.kills += 1
             tally.acknowledged += len(lines)
-            trio.run(look, STORES[kind](path / "store"), known, tally)
+            trio.run(check_sessions, STORES[kind](path / "store"), known, tally)
             if tally.lost or tally.invalid:
                 break
     return tally
 
 
 def main() -> None:
-    """The nursery process; or, with a number, the table."""
+    """Be the nursery process; with a number as argument, print the table."""
     if len(sys.argv) == 1:
         nursery_process()
         return
     for kind in STORES:
         with tempfile.TemporaryDirectory() as folder:
-            _tell(kill_often(kind, int(sys.argv[1]), Path(folder), 1).line(kind))
+            _print_line(kill_often(kind, int(sys.argv[1]), Path(folder), 1).line(kind))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stores that are used without a runtime."""
+"""Stores used without a runtime."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A line is in the file when `write` returns, whoever is cancelled and whatever the disk does."""
+"""A line is in the file when `write` returns, despite cancellation and disk errors."""
 
 import errno
 import os
@@ -49,7 +49,7 @@ async def test_closed_file_refuses_lines(tmp_path: Path) -> None:
 
 
 class Disk:
-    """Stands in for `os.write`: it takes so many bytes of each write, waits, or fails."""
+    """A replacement for `os.write` that writes part of the data, waits, or fails."""
 
     def __init__(self) -> None:
         self.takes: list[int | None] = []
@@ -92,24 +92,24 @@ async def test_torn_line_does_not_spoil_next(tmp_path: Path, disk: Disk) -> None
 
 
 async def test_write_failure_reaches_every_waiter(tmp_path: Path, disk: Disk) -> None:
-    told: list[OSError] = []
+    errors: list[OSError] = []
 
     async def write(line: bytes) -> None:
         try:
             await file.write(line)
         except OSError as error:
-            told.append(error)
+            errors.append(error)
 
     async with AuditFile(tmp_path / "a") as file:
         disk.takes = [2, None]
         async with trio.open_nursery() as nursery:
             for _ in range(3):
                 nursery.start_soon(write, b"x\n")
-    assert [error.errno for error in told] == [errno.ENOSPC] * len(told)
-    assert len({id(error) for error in told}) == len(told) > 0
+    assert [error.errno for error in errors] == [errno.ENOSPC] * len(errors)
+    assert len({id(error) for error in errors}) == len(errors) > 0
 
 
-async def test_a_cancelled_writer_takes_no_line_along(tmp_path: Path, disk: Disk) -> None:
+async def test_cancelled_writers_keep_all_lines(tmp_path: Path, disk: Disk) -> None:
     token, entered = trio.lowlevel.current_trio_token(), trio.Event()
     gate = trio.Event()
 
@@ -143,7 +143,7 @@ async def test_cancelled_writer_loses_no_line(tmp_path: Path, disk: Disk) -> Non
 
     async def first() -> None:
         await file.write(b"one\n")
-        second.cancel()  # its turn has come in this very tick
+        second.cancel()  # its turn came in this very tick
 
     def until_the_second_is_in_line() -> None:
         disk.go_on = bool

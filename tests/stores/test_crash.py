@@ -1,4 +1,4 @@
-"""A process that is killed at any moment loses nothing that was acknowledged."""
+"""A process that is killed at any moment loses no acknowledged record."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 
 from tests.stores.crash_helpers import STORES, kill_often
 
-# A handful with `make test`; the whole number with `make test-deep`.
+# A few with `make test`; the full number with `make test-deep`.
 DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 KILLS: Final = 500 if DEEP else 4
 

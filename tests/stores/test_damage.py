@@ -1,4 +1,4 @@
-"""Logs that are damaged on the disk are read, checked and repaired."""
+"""Logs that are damaged on disk are read, checked and repaired."""
 
 import logging
 import math
@@ -51,7 +51,7 @@ Change = Callable[[bytes], bytes]
 
 
 def damage(kind: str, path: Path, change: Change) -> None:
-    """Change what a store has of its only session; each commit by itself in SQLite."""
+    """Change the data of the store's only session; in SQLite, change each commit separately."""
     if kind == "JsonlStore":
         log_of(path).write_bytes(change(log_of(path).read_bytes()))
         return
@@ -69,7 +69,7 @@ def seqs(records: Sequence[AnyEvent]) -> list[int | None]:
 
 
 async def make_log(kind: str, path: Path) -> tuple[AnyEvent, ...]:
-    """A session of three runs with calls."""
+    """Create a session of three runs with calls, and return its records."""
     async with open_runtime(store=DISK[kind](path)) as runtime:
         for number in range(3):
             use = [call("echo", {"text": f"t{number}"})]
@@ -214,7 +214,7 @@ LINES: Final = tuple(encode_event(note) for note in notes(1, *(f"text {n}" for n
 
 @st.composite
 def damages(draw: st.DrawFn, text: bytes) -> bytes:
-    """A log after some damage."""
+    """Generate a damaged copy of a log."""
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(len(text) - 1, 0)))
         match draw(st.sampled_from(["flip", "zero", "cut", "repeat", "remove", "garbage"])):

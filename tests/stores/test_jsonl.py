@@ -1,4 +1,4 @@
-"""What is JsonlStore's own: its files, torn lines, links and faults of the disk."""
+"""Features of JsonlStore alone: its files, torn lines, links and disk errors."""
 
 import json
 import logging
@@ -81,7 +81,7 @@ async def test_session_is_a_directory_with_events(store: JsonlStore, path: Path)
     assert sorted(one.name for one in folder.iterdir()) == ["events.jsonl", "meta.json"]
 
 
-async def test_what_others_write_into_meta_stays(store: JsonlStore, path: Path) -> None:
+async def test_foreign_meta_fields_are_kept(store: JsonlStore, path: Path) -> None:
     await store.append([append(0, "a", metadata={"n": 1})])
     meta = path / "sessions" / "s" / "meta.json"
     meta.write_text(json.dumps({**json.loads(meta.read_text()), "theirs": [1]}))
@@ -116,9 +116,7 @@ async def test_foreign_entries_are_not_listed(store: JsonlStore, path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"session_id": 1}', "\0" * 100])
-async def test_damaged_meta_costs_only_what_it_said(
-    store: JsonlStore, path: Path, text: str
-) -> None:
+async def test_damaged_meta_loses_only_metadata(store: JsonlStore, path: Path, text: str) -> None:
     await store.append([append(0, "a", ts=5.0, metadata={"n": 1})])
     folder = path / "sessions" / "s"
     (folder / "meta.json").write_text(text)
@@ -138,7 +136,7 @@ async def test_damaged_meta_costs_only_what_it_said(
     assert not folder.exists()
 
 
-def test_a_directory_of_something_else_is_refused(path: Path) -> None:
+def test_foreign_directory_is_refused(path: Path) -> None:
     path.mkdir()
     (path / "epoch").write_text("a diary")
     with pytest.raises(SessionStoreError, match="contains no number"):
@@ -274,7 +272,7 @@ def remove_folder(events: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (Path.unlink, "deleted"),
         (remove_folder, "deleted"),
@@ -288,7 +286,7 @@ async def test_changed_log_fails_the_commit(
     store: JsonlStore,
     path: Path,
     change: Callable[[Path], None],
-    told: str,
+    expected: str,
     metadata: JsonObject | None,
 ) -> None:
     await store.append([append(0, "a", metadata={"n": 1})])
@@ -300,7 +298,7 @@ async def test_changed_log_fails_the_commit(
         [append(2, "c", metadata=metadata), append(0, "x", session="t")]
     )
     assert isinstance(outcome, SessionStoreError)
-    assert re.search(f"events.jsonl was {told} by another program", str(outcome))
+    assert re.search(f"events.jsonl was {expected} by another program", str(outcome))
     assert other is None
     assert (events.read_bytes() if events.exists() else None) == before
     if events.parent.exists():
@@ -334,7 +332,7 @@ async def test_run_reports_deleted_log(path: Path) -> None:
         check_records(await runtime.sessions.records("s"))
 
 
-# Faults of the disk.
+# Disk errors.
 
 
 @pytest.mark.parametrize("written", [0, 1, 100, 10_000])
@@ -394,7 +392,7 @@ async def test_a_session_that_cannot_begin_leaves_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    if there:  # a crash has left its directory
+    if there:  # a crash left its directory behind
         (path / "sessions" / "s").mkdir()
     with monkeypatch.context() as patch:
         patch.setattr(_jsonl_core, "replace_file", full)

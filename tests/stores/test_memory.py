@@ -1,4 +1,4 @@
-"""What is the memory store's own; the rest is the contract of every store."""
+"""Features of the memory store alone; the contract of all stores covers the rest."""
 
 from agent_actors.stores.memory import MemoryStore
 from tests.contracts.test_session_store import append

@@ -29,7 +29,7 @@ async def test_a_period_of_0_persists_nothing(tmp_path: Path) -> None:
     assert not os.listdir(tmp_path)  # noqa: PTH208 - one call
 
 
-def test_what_makes_no_store_is_refused(tmp_path: Path) -> None:
+def test_invalid_store_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'sqlite' or 'jsonl'; got 'xml'"):
         open_store(tmp_path, format="xml")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - wrong on purpose
     with pytest.raises(ConfigError, match="above 0"):

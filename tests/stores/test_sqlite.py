@@ -1,4 +1,4 @@
-"""What is SqliteStore's own: its file, faults of the disk, long logs and listings by labels."""
+"""Features of SqliteStore alone: its file, disk errors, long logs and listings by labels."""
 
 import math
 import sqlite3
@@ -53,13 +53,13 @@ def inside(store: SqliteStore) -> sqlite3.Connection:
 async def test_session_continues_in_next_program(path: Path) -> None:
     model = ScriptedModel(["Rain.", "Sun."])
     options = AgentOptions(model="m", provider=model)
-    told: list[str | None] = []
+    expected: list[str | None] = []
     for prompt in ("And today?", "And tomorrow?"):
         async with open_runtime(store=SqliteStore(path)) as runtime:
             result = await runtime.run(prompt, options, session_id="s")
-            told = [message.content for message in result.messages]
-    assert told == ["And today?", "Rain.", "And tomorrow?", "Sun."]
-    assert [message.content for message in model.requests[-1].messages] == told[:-1]
+            expected = [message.content for message in result.messages]
+    assert expected == ["And today?", "Rain.", "And tomorrow?", "Sun."]
+    assert [message.content for message in model.requests[-1].messages] == expected[:-1]
 
 
 # The file.
@@ -87,7 +87,7 @@ def database(path: Path, *statements: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("statements", "told"),
+    ("statements", "expected"),
     [
         (["CREATE TABLE notes (text)"], "another program"),
         (["PRAGMA application_id = 7"], "another program"),
@@ -98,9 +98,9 @@ def database(path: Path, *statements: str) -> bytes:
         ),
     ],
 )
-def test_foreign_database_is_left_alone(path: Path, statements: list[str], told: str) -> None:
+def test_foreign_database_is_left_alone(path: Path, statements: list[str], expected: str) -> None:
     before = database(path, *statements)
-    with pytest.raises(SessionStoreError, match=told):
+    with pytest.raises(SessionStoreError, match=expected):
         trio.run(SqliteStore(path).open)
     assert path.read_bytes() == before
 
@@ -159,7 +159,7 @@ async def test_missing_write_ahead_log_is_refused(
         await SqliteStore(path).open()
 
 
-# Faults of the disk.
+# Disk errors.
 
 
 async def test_full_disk_is_atomic_and_recovers(
@@ -233,7 +233,7 @@ async def test_long_lock_wait_is_an_error(store: SqliteStore, path: Path) -> Non
     assert await store.append([append(0, "a")]) == [None]
 
 
-async def test_records_that_are_gone_are_missed(store: SqliteStore) -> None:
+async def test_missing_records_are_detected(store: SqliteStore) -> None:
     for position in range(3):
         await store.append([append(position, "x")])
     inside(store).execute("DELETE FROM commits WHERE first_seq = 2")
@@ -403,7 +403,7 @@ async def test_damaged_metadata_can_be_replaced(store: SqliteStore, way: str) ->
 
 
 @pytest.mark.parametrize(
-    ("column", "told"),
+    ("column", "expected"),
     [
         ("created_at", "its times"),
         ("updated_at", "its times"),
@@ -412,7 +412,7 @@ async def test_damaged_metadata_can_be_replaced(store: SqliteStore, way: str) ->
     ],
 )
 async def test_damaged_row_is_isolated(
-    store: SqliteStore, column: str, told: str, caplog: pytest.LogCaptureFixture
+    store: SqliteStore, column: str, expected: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = ("s", "t")
     await store.append([append(0, "a", session=name, metadata={"k": 1}) for name in names])
@@ -423,19 +423,19 @@ async def test_damaged_row_is_isolated(
         for page in (await store.list_sessions(), await store.list_sessions(where={"k": 1})):
             assert [one.session_id for one in page.sessions] == ["t"]
         assert "skipped a damaged row" in caplog.text
-        with pytest.raises(SessionStoreError, match=told):
+        with pytest.raises(SessionStoreError, match=expected):
             await store.info("s")
         [damage] = await store.damage("s")
-        assert told in damage.reason
-    if told == "its position":
-        with pytest.raises(SessionStoreError, match=told):
+        assert expected in damage.reason
+    if expected == "its position":
+        with pytest.raises(SessionStoreError, match=expected):
             await store.load("s")
     bad, good = await store.append([append(1, "b", session=name) for name in names])
     assert isinstance(bad, SessionStoreError)
-    assert told in str(bad)
+    assert expected in str(bad)
     assert good is None
     for call in (store.annotate("s", {"n": 1}), store.repair("s")):
-        with pytest.raises(SessionStoreError, match=told):
+        with pytest.raises(SessionStoreError, match=expected):
             await call
     await store.delete("s")
     assert inside(store).execute("SELECT count(*) FROM commits").fetchone() == (2,)

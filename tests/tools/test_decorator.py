@@ -20,7 +20,7 @@ class Unit(enum.Enum):
 
 @attrs.frozen
 class Place:
-    """Where.
+    """A place.
 
     Attributes:
         city: Its name.
@@ -43,11 +43,11 @@ async def forecast(
 
     Args:
         place: The place.
-        days: Not this text, since the annotation speaks.
+        days: Not used, because the annotation has a description.
         unit: Of the temperatures.
 
     Returns:
-        What the test looks at.
+        The arguments.
     """
     return {"place": place, "days": days, "unit": unit, "detail": detail}
 
@@ -62,7 +62,7 @@ def test_typed_function_gives_complete_tool() -> None:
         "properties": {
             "place": {
                 "type": "object",
-                "description": "Where.",
+                "description": "A place.",
                 "properties": {
                     "city": {"type": "string", "description": "Its name."},
                     "country": {"type": "string", "default": "FR"},
@@ -115,7 +115,7 @@ def test_decorated_function_is_unchanged() -> None:
 def test_typed_form_accepts_options() -> None:
     @tool(name="sum", description="Adds.", timeout=5, exclusive=True, max_concurrency=2)
     def add(a: int) -> int:
-        """Not this."""
+        """Not used."""
         return a
 
     @tool()
@@ -215,7 +215,7 @@ def test_dict_handler_may_take_context() -> None:
     assert probe.invoke_sync({"city": "P"}, None).content == "P probe"
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refused functions ----------------------------------------------------------------------------
 
 
 def variadic(*cities: str) -> None: ...
@@ -276,7 +276,7 @@ def test_unsupported_signature_names_the_parameter(function: Any, said: str) -> 
         (Service(), r"has no name; use @tool\(name=...\)"),
     ],
 )
-def test_what_is_no_named_function_is_refused(function: Any, said: str) -> None:
+def test_object_without_name_is_refused(function: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         tool(function)
 

@@ -1,4 +1,4 @@
-"""What handlers return, as what a model is told."""
+"""Values that handlers return, as the model receives them."""
 
 import dataclasses
 import enum

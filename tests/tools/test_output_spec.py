@@ -1,4 +1,4 @@
-"""What an answer has to be: its schema on the wire, and the check of what came."""
+"""Specifications of an output type: the schema on the wire, and the check of a response."""
 
 import dataclasses
 from enum import Enum
@@ -155,7 +155,7 @@ def test_decoration_around_output_is_removed(text: str) -> None:
     assert fitting(OutputSpec[object](City), text) == City("Paris", 2)
 
 
-def test_halves_of_characters_are_mended() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     assert fitting(OutputSpec[object](City), '{"name": "\\ud83d"}') == City("\ufffd")
 
 
@@ -206,7 +206,7 @@ def test_non_object_output_shows_schema(text: str, fault: str) -> None:
         (dict[str, Positive], '{"a": {"number": -1}}', "field a"),
     ],
 )
-def test_a_misfit_is_told_with_its_path(form: object, text: str, fault: str) -> None:
+def test_validation_error_has_its_path(form: object, text: str, fault: str) -> None:
     wrong = misfit(OutputSpec[object](form), text)
     assert fault in wrong.fault
     assert wrong.feedback == (f"Invalid response: {wrong.fault}. Give the complete response again.")
@@ -242,7 +242,7 @@ def test_type_without_schema_is_refused(form: object, fault: str) -> None:
         OutputSpec[object](form)
 
 
-def test_text_is_no_output_type() -> None:
+def test_text_is_not_an_output_type() -> None:
     assert as_output_spec(None) is None
     assert as_output_spec(str) is None
     spec = OutputSpec[City](City)

@@ -1,4 +1,4 @@
-"""Any object of the right shape is a tool."""
+"""Any object with the right attributes is a tool."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ PARAMETERS: JsonObject = {
 
 
 class Weather:
-    """A tool of another make, with state of its own."""
+    """A tool class of another library, with its own state."""
 
     name = "weather"
     description = "Current weather."
@@ -58,7 +58,7 @@ def test_input_schema_object_is_a_tool() -> None:
     assert made.invoke_sync({}, None).content == "noon for clock"
 
 
-def test_a_tool_is_taken_as_it_is() -> None:
+def test_tool_is_used_unchanged() -> None:
     made = Tool("t", "", None, dict)
     assert as_tool(made) is made
     shaped: ToolProtocol = made
@@ -79,7 +79,7 @@ def undecorated(city: str) -> str:
         (None, "None is not a tool"),
     ],
 )
-def test_what_has_not_the_shape_is_refused(obj: Any, said: str) -> None:
+def test_object_without_the_shape_is_refused(obj: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         as_tool(obj)
 

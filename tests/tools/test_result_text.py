@@ -1,4 +1,4 @@
-"""Measuring and cutting the text of tool results, in slices."""
+"""Measuring and truncating the text of tool results, in slices."""
 
 import json
 from typing import cast
@@ -89,7 +89,7 @@ def test_cut_content_is_a_prefix(content: Content, size: int) -> None:
     whole = text_of(content)
     cut, shown = cut_content(content, text_chunks(content), size)
     assert shown <= size
-    assert shown == len(whole) or shown > size - 4  # at most a character is missing
+    assert shown == len(whole) or shown > size - 4  # less than one character is missing
     if isinstance(cut, str):
         assert cut.encode() == whole[:shown]
     else:
@@ -128,7 +128,7 @@ def test_slow_conversions_are_recognised(value: object, fast: bool) -> None:
     assert converts_fast(value) is fast
 
 
-def test_json_text_is_that_of_json() -> None:
+def test_json_text_matches_json_dumps() -> None:
     values: list[JsonValue] = ["é\u0001", 1.5, True, None, [], {}]
     content: Content = {"k": values * 200}
     assert b"".join(text_chunks(content)).decode() == json.dumps(content, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Tools as values: their rules at construction, what they check, how they run."""
+"""Tools as values: the rules for their construction, their checks, and their execution."""
 
 import functools
 import math
@@ -32,7 +32,7 @@ async def echo_async(arguments: JsonObject) -> JsonObject:
 
 @attrs.frozen
 class Context:
-    """A run's context, as the runtime would give it."""
+    """The context of a run, as the runtime would provide it."""
 
     cwd: Path
     session_id: str = "s1"
@@ -41,14 +41,14 @@ class Context:
     call_id: str = "c1"
     tool_name: str = "probe"
     cancelled: bool = False
-    told: list[JsonValue] = attrs.field(factory=list[JsonValue])
+    reports: list[JsonValue] = attrs.field(factory=list[JsonValue])
 
     @property
     def run(self) -> RunInfo:
         return RunInfo(self.session_id, self.run_id, self.request_id, 2, 1.0)
 
     def report(self, progress: JsonValue) -> None:
-        self.told.append(progress)
+        self.reports.append(progress)
 
     def record(self, event: EventBuilder) -> None:
         raise RuntimeError(f"{event!r}: not here")
@@ -58,7 +58,7 @@ def city_tool(handler: Any = echo, **options: Any) -> Tool:
     return Tool("weather", "Current weather.", CITY, handler, **options)
 
 
-# --- what it is -----------------------------------------------------------------------------------
+# --- attributes -----------------------------------------------------------------------------------
 
 
 @pytest.mark.feature("OAS-020", "WICK-022")
@@ -73,7 +73,7 @@ def test_tool_has_name_schema_and_function() -> None:
 
 
 @pytest.mark.feature("OAS-021")
-def test_a_tool_tells_its_openai_form() -> None:
+def test_tool_has_an_openai_form() -> None:
     assert city_tool().to_openai_format() == {
         "type": "function",
         "function": {
@@ -98,7 +98,7 @@ def test_tool_is_frozen_with_identity() -> None:
     assert made != city_tool()
 
 
-# --- what is refused at construction --------------------------------------------------------------
+# --- refused constructions ------------------------------------------------------------------------
 
 
 @pytest.mark.feature("ASDK-031")
@@ -132,12 +132,12 @@ def test_valid_name_limits_are_accepted() -> None:
         ({"on_cancel": "kill"}, "on_cancel must be 'join' or 'abandon'; got 'kill'"),
     ],
 )
-def test_an_option_that_cannot_work_is_refused(options: dict[str, Any], said: str) -> None:
+def test_invalid_option_is_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=f"tool 'weather': {said}"):
         city_tool(**options)
 
 
-def test_options_that_can_work_are_kept() -> None:
+def test_valid_options_are_kept() -> None:
     made = city_tool(timeout=math.inf, max_concurrency=1, on_cancel="abandon", exclusive=True)
     assert (made.timeout, made.max_concurrency) == (math.inf, 1)
     assert (made.on_cancel, made.exclusive) == ("abandon", True)
@@ -185,7 +185,7 @@ def test_handler_must_take_one_dict(handler: Any, said: str) -> None:
         city_tool(handler)
 
 
-# --- what it checks -------------------------------------------------------------------------------
+# --- checks of arguments --------------------------------------------------------------------------
 
 
 def refused(made: Tool, arguments: JsonObject) -> ToolArgumentsError:
@@ -224,12 +224,12 @@ def test_a_validator_that_raises_refuses_the_call() -> None:
     assert said == "the tool's own validator raised KeyError: 'zone'"
 
 
-# --- how it runs ----------------------------------------------------------------------------------
+# --- execution ------------------------------------------------------------------------------------
 
 
 @pytest.mark.feature("OAS-022", "OAS-025")
 @pytest.mark.parametrize("handler", [echo, echo_async])
-async def test_execute_returns_what_the_handler_returned(handler: Any) -> None:
+async def test_execute_returns_the_handler_value(handler: Any) -> None:
     assert await city_tool(handler).execute({"city": "Paris"}) == {"city": "Paris"}
 
 
@@ -315,7 +315,7 @@ def test_a_second_parameter_gets_the_context(tmp_path: Path) -> None:
     context = Context(tmp_path)
     assert made.takes_context
     assert made.invoke_sync({}, context).content == [str(tmp_path), "c1", 2, False]
-    assert context.told == [{"done": 1}]
+    assert context.reports == [{"done": 1}]
 
 
 def test_defaulted_second_parameter_needs_hint(
@@ -383,6 +383,6 @@ async def test_methods_objects_partials_and_builtins_are_handlers(
     assert await made.execute({"city": "P"}) == result
 
 
-def test_options_are_typed_as_what_they_are() -> None:
+def test_options_have_precise_types() -> None:
     choice: Literal["join", "abandon"] = city_tool().on_cancel
     assert choice == "join"

@@ -1,4 +1,4 @@
-"""What a tool says of itself: meanings and defaults as the Model Context Protocol has them."""
+"""Annotations of a tool: meanings and defaults as in the Model Context Protocol."""
 
 import attrs
 import pytest
@@ -31,7 +31,7 @@ def test_read_only_implies_harmless_and_idempotent() -> None:
     assert traits(made) == (True, False, True, False)
 
 
-def test_what_changes_says_how() -> None:
+def test_changing_tool_declares_its_effect() -> None:
     options = tool("add", "Adds.", {}, destructive=False, idempotent=True, open_world=False)
     made = options(take)
     assert traits(made) == (False, False, True, False)

@@ -1,4 +1,4 @@
-"""A run for hooks to stand in, without a runtime."""
+"""A context for hooks, without a runtime."""
 
 import attrs
 
@@ -10,7 +10,7 @@ from agent_actors.hooks import HookContext, PostToolUseEvent, PreToolUseEvent
 
 @attrs.define(eq=False)
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that the test moves."""
 
     now: float = 1_000.0
 

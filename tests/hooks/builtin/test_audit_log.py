@@ -1,4 +1,4 @@
-"""What was asked, what was tried and what came of it, a line of JSON each."""
+"""The audit log: requested calls, their execution and their outcomes, one JSON line each."""
 
 import json
 
@@ -25,7 +25,7 @@ class Lines:
         return [json.loads(line) for line in self.raw]
 
 
-async def test_a_line_says_when_who_and_what() -> None:
+async def test_line_has_time_ids_and_event() -> None:
     lines = Lines()
     log = AuditLog(lines, clock=lambda: 7.0)
     await log.user_prompt_submit(
@@ -90,6 +90,6 @@ async def test_repeated_call_is_logged_once() -> None:
     assert [entry["event"] for entry in lines.entries] == ["tool.asked"]
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_negative_keep_is_refused() -> None:
     with pytest.raises(ConfigError, match="keep must not be negative; got -1"):
         AuditLog(Lines(), keep=-1)

@@ -1,4 +1,4 @@
-"""So many tool calls in any window of time, by session, run or tool."""
+"""A limit on the tool calls in a sliding time window, per session, run or tool."""
 
 from collections import Counter
 
@@ -97,6 +97,6 @@ async def test_limit_is_exact_in_every_window(gaps: list[float], calls: int) -> 
 @pytest.mark.parametrize(
     ("calls", "per", "scope"), [(0, 1, "run"), (1, 0, "run"), (1, float("inf"), "run"), (1, 1, "x")]
 )
-def test_a_limit_that_cannot_be_is_refused(calls: int, per: float, scope: Scope) -> None:
+def test_invalid_limit_is_refused(calls: int, per: float, scope: Scope) -> None:
     with pytest.raises(ConfigError, match=r"RateLimit: (calls|scope) must be"):
         RateLimit(calls, per, scope=scope)

@@ -1,4 +1,4 @@
-"""Keys of common shapes are taken out, other text is left alone, and no text takes long."""
+"""Common shapes of keys are redacted, other text is kept, and no text takes long."""
 
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +16,7 @@ from tests.hooks.builtin.helpers import after, context
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject, JsonValue
 
-# Put together here, so that no scanner takes them for keys.
+# Joined here so that no secret scanner takes the texts for keys.
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 KEYS = {
     "AWS access key": "AKIA" + "ABCDEFGH12345678",
@@ -48,7 +48,7 @@ def test_key_is_redacted_at_any_position(name: str, key: str, around: str) -> No
 
 
 @pytest.mark.parametrize(("name", "parts"), PARTS.items(), ids=PARTS.keys())
-def test_what_tells_of_a_secret_stays(name: str, parts: tuple[str, str, str]) -> None:
+def test_text_around_a_secret_stays(name: str, parts: tuple[str, str, str]) -> None:
     head, secret, tail = parts
     assert HOOK.redact(head + secret + tail) == f"{head}[redacted {name}]{tail}"
 
@@ -93,14 +93,14 @@ HOSTILE = (
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_many_key_prefixes_stay_fast(piece: str) -> None:
-    """In time that grew with its square it would take minutes, which whoever waits will notice."""
+    """With quadratic time, the test would take minutes, so a regression would be noticed."""
     hook = RedactSecrets([*SECRET_SHAPES, ASSIGNED_SECRET])
     text = piece * (200_000 // len(piece)) + f" {KEYS['npm token']}"
     assert "[redacted" in hook.redact(text)
 
 
 @given(st.text())
-def test_what_is_clean_stays_as_it_is(text: str) -> None:
+def test_clean_text_is_unchanged(text: str) -> None:
     once = HOOK.redact(text)
     assert HOOK.redact(once) == once
 
@@ -137,7 +137,7 @@ async def test_key_across_two_texts_is_redacted(at: int) -> None:
     assert "".join(str(part["text"]) for part in found[4:]) == f"is {MARK}."
 
 
-async def test_results_are_clean_before_anybody_sees_them() -> None:
+async def test_results_are_redacted_before_any_use() -> None:
     async def leak(call: ToolUseBlock) -> ToolOutput:
         return ToolOutput(f"found {KEY}", data={"key": KEY}, is_error=True)
 

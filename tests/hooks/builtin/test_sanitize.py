@@ -1,4 +1,4 @@
-"""Prompts lose what nobody sees, and are refused when they are too long or not wanted."""
+"""Prompts lose invisible characters, and are refused if they are too long or unwanted."""
 
 import re
 
@@ -27,7 +27,7 @@ SCOTLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(c)) for c in "gbsct") + "\U0
         ("plain text\n\twith lines", "plain text\n\twith lines"),
         ("a\r\nb\rc\u2028d\x85e", "a\nb\nc\nd\ne"),
         ("\x1b[31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;url\x1b\\y", "red xy"),
-        ("\x1b]never closed, all the same told", "never closed, all the same told"),
+        ("\x1b]never closed, but kept", "never closed, but kept"),
         ("a\x00b\x07c\x9bd\x1b", "abcd"),
         ("pass\u200bword \u202eevil\u202c \ufeff", "password evil "),
         (f"hello{TAGS}", "hello"),
@@ -44,7 +44,7 @@ def test_invisible_characters_go_scripts_stay(text: str, clean: str) -> None:
 
 
 @given(st.text(st.characters() | st.sampled_from("\x1b[]m0;\x07\\\u200b\ufe0f\ufe00\r\n")))
-def test_a_clean_prompt_is_clean(text: str) -> None:
+def test_cleaning_twice_changes_nothing(text: str) -> None:
     once = clean_prompt(text)
     assert clean_prompt(once) == once
     assert not re.search("[\x00-\x08\x0b-\x1f\u200b\u202e]", once)
@@ -71,7 +71,7 @@ async def test_a_prompt_is_refused_with_the_reason(prompt: str, reason: str) -> 
     assert await decide(hook, "RM -RF") is None, "a compiled pattern has its own flags"
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="max_characters must be at least 1; got 0"):
         SanitisePrompt(max_characters=0)
     with pytest.raises(ConfigError, match=r"invalid pattern '\('"):

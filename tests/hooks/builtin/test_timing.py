@@ -1,4 +1,4 @@
-"""How long a run took, and of it each model call and each tool."""
+"""Durations of a run, its model calls and its tools."""
 
 import pytest
 
@@ -17,10 +17,10 @@ END = AfterAgentEvent(session_id="s", run_id="r", text="", stop_reason="complete
 
 @pytest.mark.parametrize("waits", [False, True], ids=["a function", "an async one"])
 async def test_failed_calls_are_measured_too(waits: bool) -> None:
-    clock, run, told = Clock(), Run(), list[RunTimes]()
+    clock, run, reports = Clock(), Run(), list[RunTimes]()
 
     async def report_later(times: RunTimes) -> None:
-        told.append(times)
+        reports.append(times)
 
     async def answer(request: ModelRequest) -> ModelCompleted:
         clock.now += 2
@@ -34,7 +34,7 @@ async def test_failed_calls_are_measured_too(waits: bool) -> None:
         clock.now += 1
         return ToolOutput("no", is_error=clock.now > 1_007)
 
-    hook = Timing(report_later if waits else told.append, clock=clock)
+    hook = Timing(report_later if waits else reports.append, clock=clock)
     await hook.before_agent(BeforeAgentEvent(prompt="Go."), run)
     await hook.wrap_model_call(REQUEST, answer, run)
     with pytest.raises(ValueError, match="odd"):
@@ -43,7 +43,7 @@ async def test_failed_calls_are_measured_too(waits: bool) -> None:
         await hook.wrap_tool_call(CALL, work, run)
     clock.now += 0.5
     await hook.after_agent(END, run)
-    (times,) = told
+    (times,) = reports
     assert times == RunTimes(
         "s",
         "r",
@@ -59,6 +59,6 @@ async def test_failed_calls_are_measured_too(waits: bool) -> None:
 
 
 async def test_run_ended_by_hook_took_no_time() -> None:
-    told: list[RunTimes] = []
-    await Timing(told.append, clock=Clock()).after_agent(END, Run())
-    assert told == [RunTimes("s", "r", 0.0, (), ())]
+    reports: list[RunTimes] = []
+    await Timing(reports.append, clock=Clock()).after_agent(END, Run())
+    assert reports == [RunTimes("s", "r", 0.0, (), ())]

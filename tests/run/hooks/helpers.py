@@ -1,4 +1,4 @@
-"""An agent with hooks, what it ran, and a hook that sees every phase."""
+"""An agent with hooks, a record of its tool calls, and a hook that sees every phase."""
 
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.domain.blocks import ToolUseBlock
@@ -68,7 +68,7 @@ USE: list[Turn] = [call("echo", {"text": "a"}), "Done."]
 
 
 class Recorder(Hook):
-    """Writes down every phase that it takes part in: all of them."""
+    """Records every phase; it takes part in all of them."""
 
     name = "recorder"
 

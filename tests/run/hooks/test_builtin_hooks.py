@@ -1,4 +1,4 @@
-"""The shipped hooks in a run: what they mean for the model, the log and the caller."""
+"""The shipped hooks in a run: their effects on the model, the log and the caller."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ from agent_actors.hooks.builtin import (
 from agent_actors.testing import ScriptedModel, Turn, call, interleave, say
 from tests.run.helpers import check_history, check_quiet
 
-# Put together here, so that no scanner takes it for a key.
+# Joined here so that no secret scanner takes the text for a key.
 KEY = "ghp_" + "a1B2" * 9
 MARK = "[redacted GitHub token]"
 
@@ -55,9 +55,9 @@ def use(size: int = 10) -> list[Turn]:
 @pytest.mark.feature("WICK-053", "WICK-054", "WICK-055")
 async def test_long_result_is_truncated_and_marked() -> None:
     result = await run(agent(*use(100_000), hooks=TruncateOutput()))
-    told = str(result.messages[2].content)
-    assert len(told) < 4_100
-    assert "x\n... (truncated 96042 characters) ...\nx" in told
+    observed = str(result.messages[2].content)
+    assert len(observed) < 4_100
+    assert "x\n... (truncated 96042 characters) ...\nx" in observed
     assert result.tool_calls[0].data == {"key": KEY}
     (event,) = result.hook_events
     assert (event.hook, event.action, event.reason) == (
@@ -105,9 +105,9 @@ async def test_rate_limit_reaches_the_model() -> None:
 
 
 async def test_a_run_is_measured() -> None:
-    told: list[RunTimes] = []
-    result = await run(agent(*use(), hooks=Timing(told.append)))
-    (times,) = told
+    observed: list[RunTimes] = []
+    result = await run(agent(*use(), hooks=Timing(observed.append)))
+    (times,) = observed
     assert (times.session_id, times.run_id) == ("s", result.run_id)
     assert [one.name for one in times.model_calls] == ["m", "m"]
     assert [(one.name, one.failed) for one in times.tool_calls] == [("fetch", False)]
@@ -128,9 +128,9 @@ async def test_audit_log_covers_whole_session(tmp_path: Path) -> None:
         log = AuditLog(file.write, clean=RedactSecrets().clean)
         await run(agent([turn], "Done.", hooks=[log, {"pre_tool_use": gate}]))
     entries = [json.loads(line) for line in path.read_text().splitlines()]
-    told = [(one["event"], one.get("input", {}).get("size")) for one in entries]
-    assert sorted(told[2:-4], key=str) == [("tool.asked", 13), ("tool.asked", 2)]
-    assert [*told[:2], *told[-4:]] == [
+    observed = [(one["event"], one.get("input", {}).get("size")) for one in entries]
+    assert sorted(observed[2:-4], key=str) == [("tool.asked", 13), ("tool.asked", 2)]
+    assert [*observed[:2], *observed[-4:]] == [
         ("session.start", None),
         ("prompt", None),
         ("tool.begun", 4),
@@ -143,7 +143,7 @@ async def test_audit_log_covers_whole_session(tmp_path: Path) -> None:
     assert {one["session"] for one in entries} == {"s"}
 
 
-async def test_what_cannot_be_recorded_is_not_done() -> None:
+async def test_unrecordable_call_does_not_run() -> None:
     async def full(line: bytes) -> None:
         if b"tool.begun" in line:
             raise OSError("no space")

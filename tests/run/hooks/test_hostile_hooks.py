@@ -1,4 +1,4 @@
-"""Hooks that write what nobody can read: the run ends and says whose fault it was, no more."""
+"""Hooks that write unreadable values: the run ends and names the hook, with no other effect."""
 
 import datetime as dt
 from typing import Any
@@ -29,7 +29,7 @@ NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 def anything(hooks: object, permissions: PermissionPolicy | None = None) -> AgentOptions:
-    """An agent that calls a tool which takes any `force`, with 1."""
+    """Return an agent that calls a tool with `force=1`; the tool accepts any value for `force`."""
 
     async def handle(arguments: dict[str, object]) -> str:
         ran.append(repr(arguments["force"]))

@@ -1,4 +1,4 @@
-"""The events that only observers receive: sessions, runs and nested runs as they open and end."""
+"""Events that only observers receive: sessions, runs and nested runs that open and end."""
 
 import attrs
 import pytest

@@ -1,4 +1,4 @@
-"""Hooks at their places in a run: sessions, prompts and the model."""
+"""The phases of sessions, prompts and the model, and when their hooks run."""
 
 from typing import cast
 
@@ -57,7 +57,7 @@ async def test_every_phase_fires_in_a_run() -> None:
         "after_agent",
         "session_end",
     ]
-    assert result.hook_events == (), "who only looks on leaves no trace"
+    assert result.hook_events == (), "a hook that decides nothing leaves no record"
     assert result.text == "Done."
 
 
@@ -105,13 +105,13 @@ async def test_hanging_session_end_is_bounded(
 async def test_leaving_session_hooks_finish_before_close(
     reason: str, autojump_clock: MockClock
 ) -> None:
-    told: list[str] = []
+    observed: list[str] = []
     begun = trio.Event()
 
     async def end(event: SessionEndEvent) -> None:
         begun.set()
         await trio.sleep(3)
-        told.append(event.reason)
+        observed.append(event.reason)
 
     async with open_runtime(session_ttl=10) as runtime:
         await runtime.run("Go.", agent("Done.", hooks={"session_end": end}), session_id="s")
@@ -119,7 +119,7 @@ async def test_leaving_session_hooks_finish_before_close(
             await runtime.sessions.delete("s")
         await begun.wait()
         left = trio.current_time()
-    assert told == [reason]
+    assert observed == [reason]
     assert trio.current_time() - left == pytest.approx(3)
 
 
@@ -137,7 +137,7 @@ async def test_leaving_hooks_share_the_close_limit(
         await begun.wait()
         await trio.sleep(4)
         left = trio.current_time()
-    assert trio.current_time() - left == pytest.approx(6)  # of the ten that they had
+    assert trio.current_time() - left == pytest.approx(6)  # of the ten seconds for all hooks
 
 
 async def test_late_leaving_session_is_not_awaited() -> None:
@@ -207,7 +207,7 @@ async def test_message_rewrite_needs_permission(allowed: bool) -> None:
     result = await run(options)
     sent = "Something else." if allowed else "Go."
     assert asked(options)[0].messages.last_content() == sent
-    assert result.messages[0].content == "Go.", "the log is as it was"
+    assert result.messages[0].content == "Go.", "the log is unchanged"
     action = "replace" if allowed else "ignored_override_messages"
     assert actions(result) == [("rewrite", "before_model", action)]
 
@@ -331,10 +331,10 @@ async def test_refused_response_is_paid_not_stored() -> None:
 
 @pytest.mark.feature("OAGS-017")
 async def test_on_stop_gets_last_text() -> None:
-    told: list[tuple[str, str]] = []
+    observed: list[tuple[str, str]] = []
 
     async def stop(event: StopEvent) -> None:
-        told.append((event.text, event.stop_reason))
+        observed.append((event.text, event.stop_reason))
 
     await run(agent(*USE, hooks={"stop": stop}))
-    assert told == [("Done.", "completed")]
+    assert observed == [("Done.", "completed")]

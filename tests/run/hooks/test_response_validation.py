@@ -1,4 +1,4 @@
-"""What a hook builds as a model's answer is looked at before anything is made of it."""
+"""A response that a hook builds is validated before the run uses it."""
 
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,21 +24,21 @@ from tests.run.hooks.helpers import agent, run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Hooks are anybody's code.
+# Untyped on purpose, because a hook may pass any values.
 make = cast("Callable[..., ModelCompleted]", ModelCompleted)
 text = cast("Callable[..., TextBlock]", TextBlock)
 OK = TextBlock("ok")
 
 
 class Foreign:
-    """Another library's block."""
+    """A block of another library."""
 
     type = "text"
     text = "hi"
 
 
 class Derived(TextBlock):
-    """A block of the hook's own."""
+    """A block class of the hook's own."""
 
 
 UNSOUND: list[tuple[ModelCompleted, str]] = [

@@ -1,4 +1,4 @@
-"""Hooks over a whole run: what they share, when it ends, and what goes wrong."""
+"""Hooks over a complete run: their shared state, the end of the run, and failures."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -92,11 +92,11 @@ async def test_hooks_share_state_within_a_run() -> None:
 @pytest.mark.feature("ASDK-007")
 @pytest.mark.parametrize("how", ["an answer", "an error", "a cancel", "a deadline", "blocked"])
 async def test_run_end_fires_exactly_once(how: str, autojump_clock: MockClock) -> None:
-    told: list[str] = []
+    observed: list[str] = []
 
     async def after(event: AfterAgentEvent) -> None:
-        await trio.sleep(1)  # no cancel interrupts it
-        told.append(event.stop_reason if event.error is None else type(event.error).__name__)
+        await trio.sleep(1)  # no cancellation interrupts it
+        observed.append(event.stop_reason if event.error is None else type(event.error).__name__)
 
     async def refuse(event: BeforeModelEvent) -> HookDecision:
         return HookDecision(continue_=how != "blocked")
@@ -112,7 +112,7 @@ async def test_run_end_fires_exactly_once(how: str, autojump_clock: MockClock) -
             except AgentError:
                 assert how in ("an error", "a deadline")
         check_quiet(runtime)
-    assert told == [
+    assert observed == [
         {
             "an answer": "completed",
             "an error": "ProviderConnectError",
@@ -131,11 +131,11 @@ async def test_failing_end_hook_hides_no_error(fails: bool) -> None:
     turn: Turn = fail(ProviderConnectError("no", endpoint="e")) if fails else "Done."
     with pytest.raises(ProviderConnectError if fails else HookError) as caught:
         await run(agent(turn, hooks={"after_agent": after}))
-    told = "hook after in after_agent: the hook raised ValueError: odd"
+    observed = "hook after in after_agent: the hook raised ValueError: odd"
     assert (
-        caught.value.__notes__ == [f"and an after_agent hook failed: {told}"]
+        caught.value.__notes__ == [f"and an after_agent hook failed: {observed}"]
         if fails
-        else str(caught.value) == told
+        else str(caught.value) == observed
     )
 
 
@@ -149,7 +149,7 @@ async def test_hanging_end_hooks_are_abandoned(
         await run(agent("Done.", hooks={"after_agent": hang}))
 
 
-# --- what goes wrong ---
+# --- failures ---
 
 
 async def broken(event: object) -> None:
@@ -229,7 +229,7 @@ async def test_wrapper_exiting_ends_only_its_run(phase: str) -> None:
 async def test_hook_may_add_tools_per_run() -> None:
     @tool
     async def extra() -> str:
-        """One tool more."""
+        """One extra tool."""
         return "extra"
 
     async def plan(event: BeforeAgentEvent, ctx: HookContext) -> None:
@@ -288,7 +288,7 @@ async def test_wrapped_step_pauses_hook_timeout(autojump_clock: MockClock) -> No
         return "rested"
 
     async def pass_on(asked: object, call_next: Callable[[object], Awaitable[object]]) -> object:
-        await trio.sleep(3)  # twice: together less than the timeout
+        await trio.sleep(3)  # runs twice: both together take less than the timeout
         answer = await call_next(asked)
         await trio.sleep(3)
         return answer
@@ -315,23 +315,23 @@ async def test_first_failing_hook_is_reported() -> None:
         await run(agent(*USE, hooks=[Outer(), {"wrap_tool_call": inner}]))
 
 
-# --- runs within runs ---
+# --- nested runs ---
 
 
 async def test_parent_hooks_may_refuse_nested_runs() -> None:
-    told: list[PhaseEvent] = []
+    observed: list[PhaseEvent] = []
     refuse = False
 
     async def start(event: SubagentStartEvent) -> HookDecision | None:
-        told.append(event)
+        observed.append(event)
         return HookDecision(continue_=False, reason="no helpers") if refuse else None
 
     async def stop(event: SubagentStopEvent) -> None:
-        told.append(event)
+        observed.append(event)
 
     @tool
     async def delegate() -> str:
-        """Ask somebody else."""
+        """Ask another agent."""
         helper = AgentOptions(model="m", provider=ScriptedModel(["Helped."]), agent_name="helper")
         result = await runtime.run("Help.", helper, session_id="child")
         return f"{result.stop_reason}: {result.text}"
@@ -343,7 +343,7 @@ async def test_parent_hooks_may_refuse_nested_runs() -> None:
 
     async with open_runtime() as runtime:
         assert results(await parent(runtime)) == ["completed: Helped."]
-        first, last = told
+        first, last = observed
         assert isinstance(first, SubagentStartEvent)
         assert isinstance(last, SubagentStopEvent)
         assert (first.agent_name, first.prompt, first.subagent_session_id, first.session_id) == (
@@ -364,23 +364,23 @@ async def test_parent_hooks_may_refuse_nested_runs() -> None:
 async def test_started_notification_always_has_an_end(
     nursery: trio.Nursery,
 ) -> None:
-    told: list[str] = []
+    observed: list[str] = []
     parent_ended, go_on = trio.Event(), trio.Event()
     begun = trio.Event()
 
     async def start(event: SubagentStartEvent) -> None:
-        told.append(f"start {event.subagent_session_id}")
+        observed.append(f"start {event.subagent_session_id}")
         begun.set()
 
     async def stop(event: SubagentStopEvent) -> None:
-        told.append(f"stop {event.subagent_session_id}")
+        observed.append(f"stop {event.subagent_session_id}")
 
     async def after(event: AfterAgentEvent) -> None:
-        told.append("after_agent")
+        observed.append("after_agent")
 
     @tool
     async def leave() -> str:
-        """Leave two runs behind: one that begins now, and one that begins when this has ended."""
+        """Leave two runs behind: one begins now, the other when this run has ended."""
 
         async def at_once() -> None:
             await runtime.run("Help.", agent([wait(go_on), say("Helped.")]), session_id="now")
@@ -402,7 +402,7 @@ async def test_started_notification_always_has_an_end(
         assert results(result) == ["left"]
         parent_ended.set()
         await go_on.wait()
-    assert told == ["start now", "after_agent", "stop now"]
+    assert observed == ["start now", "after_agent", "stop now"]
 
 
 async def test_hanging_subagent_stop_is_abandoned(
@@ -410,7 +410,7 @@ async def test_hanging_subagent_stop_is_abandoned(
 ) -> None:
     @tool
     async def delegate() -> str:
-        """Ask somebody else."""
+        """Ask another agent."""
         return (await runtime.run("Help.", agent("Helped."))).text
 
     plain = agent(call("delegate", {}), "Done.", hooks={"subagent_stop": hanging})

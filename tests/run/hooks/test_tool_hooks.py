@@ -1,4 +1,4 @@
-"""Hooks around tool calls: what they see, what they change, and how they end the run."""
+"""Hooks around tool calls: the data they see, the changes they make, and how they end the run."""
 
 from functools import partial
 

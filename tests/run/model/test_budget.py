@@ -1,7 +1,7 @@
-"""The budget between machine and driver, without either's tasks: what is let through, and what not.
+"""The budget between the turn machine and the driver: the commands that it allows or refuses.
 
-A driver without I/O carries out a script: its records are folded as the log folds them, so that a
-session's limits see what they see in a run.
+A driver without I/O carries out a script. It folds the records as the log does, so that the limits
+of a session work as in a run.
 """
 
 from collections import deque
@@ -75,7 +75,7 @@ def calls(*names: str) -> list[ToolUseBlock]:
 
 
 class Play:
-    """A run without tasks; its records go into `session`."""
+    """A run without tasks or I/O; its records are folded into `session`."""
 
     def __init__(self, options: AgentOptions, session: SessionState | None = None) -> None:
         self.options = options
@@ -91,7 +91,7 @@ class Play:
         self._seq = count(1)
 
     def run(self, *answers: ModelCompleted) -> list[str]:
-        """Answer each model call with the next of these, and each tool call at once."""
+        """Answer each model call with the next response, and each tool call at once."""
         script = iter(answers)
         self.feed(self.machine.feed(UserInput("go")))
         while self.machine.state is State.MODEL:
@@ -172,7 +172,7 @@ def test_used_up_response_runs_no_calls(limits: UsageLimits, what: str) -> None:
         play = Play(options)
         assert play.run(answer(TextBlock("Let me."), *calls("a"))) == []
         assert play.stop_reason == f"budget:{name}"
-        assert play.session.usage == Usage(10, 5), "what was paid for is recorded"
+        assert play.session.usage == Usage(10, 5), "paid usage is recorded"
         assert play.session.history()[1].content == "Let me."
 
 
@@ -182,7 +182,7 @@ def test_final_response_ends_well() -> None:
     assert (play.stop_reason, play.ledger.text) == ("completed", "Done.")
 
 
-def test_calls_that_never_run_use_nothing_up() -> None:
+def test_calls_that_never_run_cost_nothing() -> None:
     broken = ToolUseError("not JSON", "{", "x", "tool")
     play = Play(agent(UsageLimits(tool_calls=1)))
     assert play.run(answer(broken), answer(*calls("a", "b"))) == []
@@ -200,7 +200,7 @@ def test_waiting_call_counts_once() -> None:
     assert play.ledger.spent().tool_calls == 1
 
 
-def test_input_that_only_waits_asks_for_nothing() -> None:
+def test_waiting_input_causes_no_request() -> None:
     play = Play(agent(UsageLimits(requests=1)))
     play.feed(play.machine.feed(UserInput("go")))
     assert play.machine.feed(UserInput("and?")) == ()
@@ -237,7 +237,7 @@ def test_refused_calls_reserve_no_room() -> None:
     assert Play(options, session).run(answer(*calls("d", "e"))) == ["d", "e"]
 
 
-# --- the length of an answer ----------------------------------------------------------------------
+# --- the length of a response ---------------------------------------------------------------------
 
 
 def test_response_length_is_capped_by_remainder() -> None:
@@ -246,7 +246,7 @@ def test_response_length_is_capped_by_remainder() -> None:
     play.record([play.ledger.enter_usage(Usage(0, 30))])
     assert play.budget.cap_output_tokens(play.options.settings).max_tokens == 10
     play.record([play.ledger.enter_usage(Usage(0, 30))])
-    assert play.budget.cap_output_tokens(play.options.settings).max_tokens == 1, "0 is no length"
+    assert play.budget.cap_output_tokens(play.options.settings).max_tokens == 1, "0 is not valid"
 
 
 def test_fitting_length_is_unchanged() -> None:
@@ -265,13 +265,13 @@ def test_truncation_by_limit_names_it() -> None:
     assert play.stop_reason == "budget:output_tokens"
 
 
-def test_truncation_by_own_bound_does_not() -> None:
+def test_truncation_by_max_tokens_names_no_limit() -> None:
     play = Play(agent(UsageLimits(output_tokens=50), max_tokens=20))
     play.run(answer(TextBlock("Once upon"), spent=Usage(10, 20), length=True))
     assert play.stop_reason == "length"
 
 
-def test_unlimited_model_truncation_does_not() -> None:
+def test_unlimited_model_truncation_names_no_limit() -> None:
     play = Play(agent(UsageLimits(output_tokens=50)))
     play.feed(play.machine.feed(UserInput("go")))
     play.budget.cap_output_tokens(play.options.settings)
@@ -384,7 +384,7 @@ def test_overshoot_is_at_most_one_response(
         )
         assert play.asked <= (run_limits.requests or 99)
         assert len(play.ran) <= (run_limits.tool_calls or 99)
-        # The last answer may go beyond, and no other; each has 40 tokens of a kind at most.
+        # Only the last response may exceed a limit; each response has at most 40 tokens of a kind.
         assert play.ledger.usage.input_tokens < (run_limits.input_tokens or 10**6) + 40
         assert play.ledger.usage.total_tokens < (run_limits.total_tokens or 10**6) + 80
     assert session.tool_calls == ran <= (session_limits.tool_calls or 99)

@@ -1,4 +1,4 @@
-"""Answers that the endpoint pauses: each request that goes on with one is counted, and bounded."""
+"""Responses that the endpoint pauses: each request that continues one counts towards the limits."""
 
 import json
 
@@ -24,7 +24,7 @@ OVERLOADED = sse({"type": "error", "error": {"type": "overloaded_error", "messag
 
 @attrs.define(eq=False)
 class Bodies:
-    """An exchange that gives each request the next of these bodies."""
+    """An exchange that answers each request with the next of these bodies."""
 
     bodies: list[bytes]
     asked: list[list[object]] = attrs.field(factory=list[list[object]])
@@ -44,7 +44,7 @@ class Bodies:
 
 @attrs.frozen
 class Seen:
-    """What a run came to: its result, its usage records, and the requests the endpoint got."""
+    """The outcome of a run: its result, its usage records, and the number of requests."""
 
     result: RunResult
     spent: list[UsageEvent]
@@ -58,7 +58,7 @@ async def seen(
     prompts: int = 1,
     max_retries: int = 0,
 ) -> Seen:
-    """Run an agent against these bodies, once for each prompt; the last run."""
+    """Run an agent against these bodies once for each prompt, and return the last run."""
     exchange = Bodies([*bodies])
     options = AgentOptions(
         model="m",

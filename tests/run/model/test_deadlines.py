@@ -1,7 +1,7 @@
-"""The four deadlines of a model call, as a caller meets them, in both protocols.
+"""The four deadlines of a model call, as a caller sees them, in both protocols.
 
-Most of it runs over an exchange in memory, under a virtual clock, so that what is waited for is
-known to the second; the same promises over real sockets stand at the end.
+Most tests run over an exchange in memory, under a virtual clock, so that the waits are known to the
+second. The tests at the end check the same promises over real sockets.
 """
 
 import json
@@ -42,19 +42,19 @@ from agent_actors.testing import (
 from agent_actors.testing.replies import Comment, Raw
 from tests.run.helpers import check_history, check_quiet
 
-# What is fed, and how many seconds after what was before it.
+# The seconds to wait after the previous data, and the data.
 Fed: TypeAlias = tuple[float, bytes]
 
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 COMMENT = b": keep-alive\n\n"
 LONG = 20.0
-# The default, which stands in the options of its own accord: see the first test.
+# The default of the options, which the first test checks.
 CONNECT = 10.0
 
 
 @attrs.define(eq=False)
 class Fake:
-    """A `ByteExchange` whose answers are these pieces; one that ends without an end hangs."""
+    """A `ByteExchange` that sends these pieces; a script without an end hangs."""
 
     script: Callable[[], Iterator[Fed]]
     fed: int = 0
@@ -84,7 +84,7 @@ def sse(event: JsonValue) -> bytes:
 
 @attrs.frozen
 class Wire:
-    """A protocol: its provider, and what its endpoints send."""
+    """A protocol: its provider, and the data that its endpoints send."""
 
     provider: Callable[[ByteExchange], ModelProvider]
     opening: bytes
@@ -173,7 +173,7 @@ async def missed(
     idle_timeout: float = 60.0,
     total_timeout: float = math.inf,
 ) -> tuple[ProviderDeadlineError, float]:
-    """The error that a run ends with, and when; the session goes on after it."""
+    """Return the error that ends a run and the elapsed time; then use the session again."""
     provider = wire.provider(Fake(script))
     options = AgentOptions(
         model="m",
@@ -196,7 +196,7 @@ async def missed(
 
 
 def repeated(*pieces: bytes, every: float) -> Iterator[Fed]:
-    # For far longer than any deadline here, and not for ever: one that does not come is told.
+    # Much longer than any deadline here, but not forever, so that a missed deadline fails the test.
     for piece in islice(cycle(pieces), int(1000 / every)):
         yield every, piece
 
@@ -204,7 +204,7 @@ def repeated(*pieces: bytes, every: float) -> Iterator[Fed]:
 # --- under a virtual clock ------------------------------------------------------------------------
 
 
-def test_what_is_waited_for_by_default() -> None:
+def test_default_deadlines() -> None:
     deadlines = AgentOptions(model="m", base_url="http://endpoint/v1").deadlines
     assert (deadlines.connect, deadlines.first_token, deadlines.idle) == (CONNECT, 120, 60)
     assert deadlines.total == math.inf
@@ -228,7 +228,8 @@ async def test_late_start_misses_first_token_deadline(
 @each_wire
 async def test_pings_alone_miss_idle_deadline(wire: Wire, autojump_clock: MockClock) -> None:
     for sign in wire.silence:
-        # Each sign by itself, and so that the last of them comes just before the deadline.
+        # Each sign alone, also with a period so long that the last sign comes just before the
+        # deadline.
         for every in (1.0, 7.0, 59.0):
             begun = [(1.0, wire.opening), (4.0, wire.text)]
             error, waited = await missed(wire, lambda: chain(begun, repeated(sign, every=every)))  # noqa: B023
@@ -309,7 +310,7 @@ def agent(
 
 
 async def watch(stream: RunStream, seen: list[float]) -> None:
-    """Read to the end; note when text came."""
+    """Read to the end, and record the times at which text arrived."""
     async with stream as events:
         async for event in events:
             seen += [trio.current_time()] if isinstance(event, AssistantDelta) else []
@@ -323,7 +324,7 @@ each_protocol = pytest.mark.parametrize("protocol", ["chat", "messages"])
 async def test_pings_do_not_extend_idle_deadline(
     protocol: str, sign: Comment | Raw, mock_clock: MockClock
 ) -> None:
-    # What is on its way through a socket gets there before the clock jumps.
+    # Data in flight on a socket must arrive before the clock jumps.
     mock_clock.autojump_threshold = 0.01
     steps = [step for _ in range(40) for step in (pause(9), sign)]
     async with ScriptedEndpoint([reply(say("Hel"), *steps)]) as endpoint:
@@ -370,7 +371,7 @@ async def test_connect_deadline_names_waiting_time(
     protocol: str, seconds: float, mock_clock: MockClock
 ) -> None:
     mock_clock.autojump_threshold = 0.01
-    with socket.create_server(("127.0.0.1", 0)) as deaf:  # takes connections, and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # accepts connections, but never responds
         port = deaf.getsockname()[1]
         options = agent(protocol, f"https://127.0.0.1:{port}/v1", connect_timeout=seconds)
         async with open_runtime() as runtime:

@@ -1,4 +1,4 @@
-"""What an endpoint gave to be echoed goes back to it, through fallbacks and through the log."""
+"""Data that an endpoint wants echoed is sent back to it, after fallbacks and reloads of the log."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,12 +36,12 @@ from tests.run.hooks.helpers import echo
 
 Speech: TypeAlias = Literal["chat", "messages"]
 
-# What endpoints give: fields of their own, seals, citations, and blocks that nobody else knows.
+# Data that endpoints want echoed: extra fields, signatures, citations, and opaque blocks.
 ECHOES: Final[dict[Speech, tuple[str, ...]]] = {
     "chat": ("field-of-call", "field-of-text", "seal"),
     "messages": ("field-of-call", "field-of-text", "seal", "citation", "opaque"),
 }
-# What of it the wire has a place for, and what is sent to another one that speaks the same.
+# The part that the wire format can carry, and the part that other endpoints of the protocol get.
 OWN: Final[dict[Speech, set[str]]] = {
     "chat": {"field-of-call", "field-of-text"},
     "messages": set(ECHOES["messages"]),
@@ -53,7 +53,7 @@ SHARED: Final[dict[Speech, set[str]]] = {
 
 
 def giving(speech: Speech, name: str, *steps: str | ReplyStep) -> Reply:
-    """An answer of this endpoint with everything that it wants echoed."""
+    """Return a response of this endpoint with all the data that it wants echoed."""
     sealed = think("Hm.", signature=f"seal-{name}") if speech == "messages" else say("")
     add = _of_chat if speech == "chat" else _of_messages
     return reply(sealed, say("Look."), *steps, transform=lambda chunks: add(chunks, name))
@@ -89,7 +89,7 @@ def _of_messages(events: list[JsonObject], name: str) -> Iterable[JsonValue]:
 
 
 def _found(value: JsonValue, key: str) -> list[JsonObject]:
-    """The objects under this key, alone or in a list, wherever it stands."""
+    """Return the objects under this key at any depth, alone or in a list."""
     found: list[JsonObject] = []
     if isinstance(value, dict):
         there = value.get(key)
@@ -117,7 +117,7 @@ def agent(
 
 
 def echoes(request: EndpointRequest, name: str) -> set[str]:
-    """What of this endpoint's echoes stands in a request."""
+    """Return the echoes of endpoint `name` that the request contains."""
     sent = request.content.decode()
     return {one for one in ECHOES["messages"] if f"{one}-{name}" in sent}
 
@@ -155,7 +155,8 @@ async def test_fallback_gets_no_foreign_echoes(before: Speech, after: Speech, fa
         check_history(history)
         check_quiet(runtime)
     same = before == after
-    # The first endpoint gets what it gave, and of the other's what both of them speak.
+    # The first endpoint gets its own echoes, and those echoes of the other that the protocol
+    # shares.
     assert echoes(first.requests[1], "first") == OWN[before]
     assert echoes(first.requests[2], "first") == OWN[before]
     assert echoes(first.requests[2], "second") == (SHARED[after] if same else set())

@@ -1,4 +1,4 @@
-"""What endpoints do wrong is a typed error in time, and the session goes on; over real sockets."""
+"""Endpoint faults over real sockets become typed errors, and the session stays usable."""
 
 import attrs
 import pytest
@@ -34,14 +34,14 @@ from agent_actors.testing import (
 )
 from tests.run.helpers import check_history, check_quiet
 
-# Seconds; short, and long enough for a machine that is busy with other tests.
+# Seconds; short, but long enough for a machine that is busy with other tests.
 SHORT = 0.3
 LONG = 20.0
 
 
 @attrs.frozen
 class Fault:
-    """A reply, and the error that it has to become."""
+    """A reply, and the error that it must cause."""
 
     answer: Reply
     error: type[ProviderError]
@@ -91,7 +91,7 @@ def options(
         first_token_timeout=first_token_timeout,
         idle_timeout=idle_timeout,
         total_timeout=total_timeout,
-        max_retries=0,  # what a fault is by itself; tries stand in test_attempts.py
+        max_retries=0,  # a single attempt; test_model_calls.py tests retries
     )
 
 

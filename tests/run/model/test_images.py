@@ -1,4 +1,4 @@
-"""Images and files from a caller and from tools, as endpoints of both protocols get them."""
+"""Images and files from callers and tools, as endpoints of both protocols receive them."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ BLOCKS = (TextBlock("What is this?"), IMAGE, REPORT, NOTES)
 
 @tool
 async def camera() -> list[object]:
-    """What it sees."""
+    """Return a picture."""
     return [TextBlock("A picture: "), IMAGE]
 
 
@@ -150,7 +150,7 @@ async def test_json_log_keeps_images() -> None:
     read = [loads_event(encode_event(record)) for record in records]
     assert read == list(records)
     assert fold(read).history() == result.messages
-    # Of thoughts and calls the dicts tell other things than blocks; of parts they tell all.
+    # The dicts keep all of the parts, but not all of the thinking blocks and tool calls.
     again = messages_from_openai(messages_to_openai(result.messages))
     assert messages_to_openai(again) == messages_to_openai(result.messages)
 

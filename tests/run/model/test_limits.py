@@ -1,4 +1,4 @@
-"""Limits on what a run and a session may use, as a caller meets them."""
+"""Limits on the usage of a run and of a session, as a caller sees them."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -86,7 +86,7 @@ async def test_limit_ends_run_with_usable_history(
         options = agent([looking(2)], limits, prices=PRICES)
         result = await runtime.run("Go.", options, session_id="s")
         assert result.stop_reason == f"budget:{what}"
-        assert result.usage == Usage(10, 5), "an answer that was paid for is counted"
+        assert result.usage == Usage(10, 5), "a paid response is counted"
         assert result.cost == pytest.approx(70 / MILLION)
         assert len(result.messages.tool_messages()) == 2, "and kept"
         check_history(result.messages)
@@ -210,13 +210,13 @@ async def test_another_session_has_limits_of_its_own(autojump_clock: MockClock) 
         assert seen == ["completed", "completed", "budget:session_requests"]
 
 
-async def test_what_was_paid_before_keeps_its_price() -> None:
+async def test_earlier_usage_keeps_its_price() -> None:
     store = MemoryStore()
     async with open_runtime(store=store) as runtime:
         await runtime.run("Go.", agent([DONE], prices=PRICES), session_id="s")
         dear = Prices(input=0, output=1000)
         result = await runtime.run("Go.", agent([DONE], prices=dear), session_id="s")
-    assert result.cost == pytest.approx(5000 / MILLION), "a result tells of its run"
+    assert result.cost == pytest.approx(5000 / MILLION), "a result covers only its own run"
     assert fold(await store.load("s")).spent(dear).cost == pytest.approx(5070 / MILLION)
 
 
@@ -240,7 +240,7 @@ async def test_nested_run_counts_separately(autojump_clock: MockClock) -> None:
 
         @tool
         async def delegate() -> str:
-            """Has another do it."""
+            """Run another agent."""
             return (await runtime.run("Go.", child)).text
 
         model = ScriptedModel([[call("delegate"), usage(10, 5)], DONE])
@@ -281,8 +281,8 @@ async def test_failed_attempts_are_reported_with_response(autojump_clock: MockCl
     async with open_runtime(store=store) as runtime:
         result = await runtime.run("Go.", options, session_id="s")
     assert (result.text, result.usage) == ("Done.", Usage(10, 5))
-    [told] = [r for r in await store.load("s") if isinstance(r, UsageEvent)]
-    assert (told.requests, told.usage) == (3, Usage(10, 5))
+    [usage_record] = [r for r in await store.load("s") if isinstance(r, UsageEvent)]
+    assert (usage_record.requests, usage_record.usage) == (3, Usage(10, 5))
 
 
 async def test_shown_failed_attempt_counts_its_tokens(autojump_clock: MockClock) -> None:
@@ -343,7 +343,7 @@ def test_cancelled_run_records_its_usage() -> None:
             return
         check_records(records)
         state = fold(records)
-        # One that waited for its turn when it was cancelled counts, and was not sent.
+        # A request that was cancelled while it was queued counts, although it was not sent.
         assert 0 <= state.requests - len(house.model.requests) <= 1
         check_history(state.history())
 

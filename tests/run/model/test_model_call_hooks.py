@@ -1,5 +1,7 @@
-"""Model calls that hooks make again, replace or refuse: nothing is shown as if it still counted,
-and whatever was used is on record."""
+"""Model calls that hooks repeat, replace or refuse.
+
+Readers learn which text no longer counts, and all usage is recorded.
+"""
 
 import pytest
 import trio
@@ -38,24 +40,24 @@ async def events_of(*turns: Turn, hooks: Hooks) -> list[AnyEvent]:
         try:
             async with runtime.stream("Go.", options, session_id="s") as stream:
                 async for event in stream:
-                    events.append(event)  # noqa: PERF401 - kept when the run fails
+                    events.append(event)  # noqa: PERF401 - kept if the run fails
         except AgentError:
             pass
         check_quiet(runtime)
     return events
 
 
-def shown(events: list[AnyEvent]) -> list[str]:
-    """The texts, and where what was shown is void."""
-    told: list[str] = []
+def stream_log(events: list[AnyEvent]) -> list[str]:
+    """Return the texts, and a mark at each place where the text shown so far becomes void."""
+    observed: list[str] = []
     for event in events:
         if isinstance(event, AssistantDelta):
-            told.append(event.text)
+            observed.append(event.text)
         elif isinstance(event, AttemptRestarted):
-            told.append(f"void {event.attempt}")
+            observed.append(f"void {event.attempt}")
         elif isinstance(event, AssistantMessage):
-            told.append("message")
-    return told
+            observed.append("message")
+    return observed
 
 
 def used(events: list[AnyEvent]) -> list[tuple[int, int, bool]]:
@@ -72,7 +74,7 @@ async def test_retry_by_hook_restarts_shown_attempt() -> None:
 
     turns: list[Turn] = [[say("Half of it "), fail(broken())], [say("Whole.")]]
     events = await events_of(*turns, hooks={"wrap_model_call": again})
-    assert shown(events) == ["Half of it ", "void 2", "Whole.", "message"]
+    assert stream_log(events) == ["Half of it ", "void 2", "Whole.", "message"]
     assert used(events)[0] == (1, 2, True)
     assert len(used(events)) == 2
 
@@ -84,7 +86,7 @@ async def test_second_call_by_hook_pays_both() -> None:
         return await call_next(request)
 
     events = await events_of("One.", "Two.", hooks={"wrap_model_call": twice})
-    assert shown(events) == ["One.", "void 2", "Two.", "message"]
+    assert stream_log(events) == ["One.", "void 2", "Two.", "message"]
     records = [event.usage for event in events if isinstance(event, UsageEvent)]
     assert len(records) == 2
     last = events[-1]
@@ -120,7 +122,7 @@ async def test_response_is_paid_despite_hook_failure(
     assert tokens > 0
 
 
-# --- once more ---
+# --- repeated calls ---
 
 
 @pytest.mark.parametrize("swallows", [False, True], ids=["lets it pass", "goes on without"])
@@ -165,14 +167,14 @@ async def test_leftover_task_cannot_call_model(
     nursery: trio.Nursery,
 ) -> None:
     ended = trio.Event()
-    told: list[str] = []
+    observed: list[str] = []
 
     async def leaves(request: ModelRequest, call_next: ModelCall) -> ModelCompleted:
         async def late() -> None:
             await ended.wait()
             with pytest.raises(HookError, match="after it had ended") as caught:
                 await call_next(request)
-            told.append(caught.value.phase)
+            observed.append(caught.value.phase)
 
         nursery.start_soon(late)
         return await call_next(request)
@@ -183,7 +185,7 @@ async def test_leftover_task_cannot_call_model(
         assert (await runtime.run("Go.", options)).text == "One."
         ended.set()
         await trio.testing.wait_all_tasks_blocked()
-    assert told == ["wrap_model_call"]
+    assert observed == ["wrap_model_call"]
     assert len(model.requests) == 1
 
 
@@ -199,7 +201,7 @@ async def test_exception_group_of_hook_is_reported() -> None:
 
 
 def renewed(request: ModelRequest) -> ModelRequest:
-    """The same question, as a hook asks it that makes a request of its own."""
+    """Return an equal request, as a hook would that builds its own request."""
     return ModelRequest(request.messages, request.settings)
 
 
@@ -231,8 +233,8 @@ async def test_repeated_call_needs_budget(own: bool, whose: str) -> None:
     assert isinstance(last, ResultEvent)
     assert last.stop_reason == ("budget:requests" if whose == "run" else "budget:session_requests")
     assert len(model.requests) == 3
-    # All three were paid for; the third stands as it was shown, and is no part of the history.
-    assert shown(events) == ["One.", "void 2", "Two.", "void 3", "Three."]
+    # All three were paid for. The third was shown and not voided, but is not part of the history.
+    assert stream_log(events) == ["One.", "void 2", "Two.", "void 3", "Three."]
     assert sum(requests for requests, _, _ in used(events)) == 3
     assert [message.role for message in history] == ["user"]
 
@@ -253,7 +255,7 @@ async def test_tokens_count_before_repeated_call() -> None:
     )
     async with open_runtime() as runtime:
         result = await runtime.run("Go.", options)
-    # A hook may make do with what it has: nothing of it is void.
+    # A hook may keep the first response: none of its text becomes void.
     assert result.text == "One."
     assert result.stop_reason == "completed"
     assert result.usage.output_tokens == 9

@@ -1,4 +1,4 @@
-"""Tries: again after a passing failure, slower where an endpoint refuses, then by another model."""
+"""Retries after transient failures, slower calls to endpoints that refuse, and fallback models."""
 
 import math
 from collections.abc import AsyncGenerator, Sequence
@@ -77,7 +77,7 @@ def check_one_answer(runtime: Runtime, text: str) -> None:
     check_quiet(runtime)
 
 
-# --- again ---
+# --- retries ---
 
 
 @pytest.mark.feature("OAS-113", "ASDK-025")
@@ -223,7 +223,7 @@ async def test_dead_endpoint_gets_few_retries(
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         for _ in range(600):
             nursery.start_soon(run)
-    # Two tries a run would be 1,200; what little time passes earns some back.
+    # Two attempts per run would be 1,200; the little time that passes earns a few retries back.
     assert 600 + 500 <= len(model.requests) < 600 + 560
 
 
@@ -251,8 +251,8 @@ async def test_pause_applies_to_all_sessions(
         await runtime.run("Go.", agent)
         assert runtime.statistics().endpoints[0].pace.refusals == 1
     assert begun[0] == 0
-    assert begun[1] == pytest.approx(7)  # who was refused goes first
-    assert begun[2] == pytest.approx(7.5)  # one at a time finds out how fast it goes
+    assert begun[1] == pytest.approx(7)  # the refused call goes first
+    assert begun[2] == pytest.approx(7.5)  # one call at a time, to find the allowed rate
 
 
 async def test_long_pause_fails_immediately(
@@ -286,7 +286,7 @@ async def test_cancel_during_pause_leaves_nothing(where: str, autojump_clock: Mo
 
 @asynccontextmanager
 async def restless() -> AsyncGenerator[tuple[Runtime, AgentOptions]]:
-    """A runtime, and a model of which each answer takes three tries."""
+    """Yield a runtime, and an agent whose model needs three attempts for each response."""
 
     def answer(_: ModelRequest) -> Turn:
         turns: tuple[Turn, ...] = (
@@ -318,7 +318,7 @@ def test_cancel_at_any_step_leaves_nothing() -> None:
     assert cancel_at_every_step(run, around=restless, check=check) > 20
 
 
-# --- another model ---
+# --- fallback models ---
 
 
 async def test_fallback_takes_over_at_any_point(
@@ -338,7 +338,7 @@ async def test_fallback_takes_over_at_any_point(
         by_name = {e.endpoint: e for e in runtime.statistics().endpoints}
         assert (by_name["first"].fallbacks, by_name["second"].fallbacks) == (0, 1)
         assert second.requests[0].settings.model == "b"
-        # The next run begins with the first model again, which has nothing left to say.
+        # The next run would begin with the first model again, which has no turns left.
 
 
 async def test_switched_run_does_not_return(autojump_clock: MockClock) -> None:

@@ -1,4 +1,4 @@
-"""A call that an endpoint refuses while it answers others: it waits its turn, ever more slowly."""
+"""A call that an endpoint refuses while it answers others: the call waits with growing pauses."""
 
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ def refusal(**headers: str) -> ProviderStatusError:
 async def test_refusal_is_free_while_others_succeed(
     autojump_clock: MockClock,
 ) -> None:
-    # Ten refusals, and between them another session's answer: the call only waits its turn.
+    # Ten refusals, with another session's response in between: the call only waits for its turn.
     refused = 0
 
     def answer(request: ModelRequest) -> Turn:
@@ -82,7 +82,8 @@ async def test_waiting_has_bounded_patience(named: bool, autojump_clock: MockClo
         start = trio.current_time()
         with pytest.raises(ProviderStatusError, match="429"):
             await runtime.run("Go.", agent)
-        # Half a second at first, a minute at last; and the last try when patience ends.
+        # The pauses grow from half a second to a minute; the last attempt comes when the patience
+        # ends.
         gaps = [later - before for before, later in pairwise(asked)]
         assert gaps[0] < 3
         assert max(gaps) == pytest.approx(60, abs=3)

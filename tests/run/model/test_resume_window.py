@@ -1,4 +1,4 @@
-"""Of a long session the newest is sent; what is kept, and what is returned, is all of it."""
+"""Only the newest messages of a long session are sent, but all are kept and returned."""
 
 import math
 
@@ -35,17 +35,18 @@ async def test_long_session_sends_newest_messages() -> None:
     async with open_runtime() as runtime:
         await runtime.sessions.append("s", long(600))
         result = await runtime.run("Go.", options, session_id="s")
-        assert len(result.messages) == 1204, "all of it is kept"
+        assert len(result.messages) == 1204, "all messages are kept"
         assert runtime.history("s") == result.messages
     first, second = asked(options)
-    # The word and 18 before it; a call and its result more, which are this run's own.
+    # The prompt and the 18 messages before it; then also a call and its result, which this run
+    # made.
     assert [message.content for message in first.messages][:2] == ["Question 591.", "Answer 591."]
     assert len(first.messages) == 19
     assert len(second.messages) == 19
     assert second.messages[-3].content == "Go."
     for request in (first, second):
         check_history(request.messages)
-        assert request.system_prompt == "x" * 5000, "which does not count"
+        assert request.system_prompt == "x" * 5000, "the system prompt does not count"
 
 
 async def test_a_thousand_messages_are_sent_by_default() -> None:

@@ -1,4 +1,4 @@
-"""A stream with something odd in it, as a run's reader and its session see it."""
+"""Notices about oddities of a stream, as the run's reader and its session see them."""
 
 import pytest
 
@@ -17,12 +17,12 @@ async def test_broken_line_is_a_live_notice() -> None:
             seen = [event async for event in events]
         await runtime.run("And?", options, session_id="s")
     assert events.result.text == "Hello"
-    told = [one for one in seen if isinstance(one, StreamNotice | AssistantDelta)]
-    assert [one.text for one in told] == [
+    texts = [one for one in seen if isinstance(one, StreamNotice | AssistantDelta)]
+    assert [one.text for one in texts] == [
         "Hel",
         "a data line that is not JSON was skipped: '{oops'",
         "lo",
     ]
-    # It is no record: nothing of it stands in the log, or between what does.
-    assert {one.seq for one in told} == {None}
+    # A notice is not a record: the log does not contain it, and the numbers have no gap for it.
+    assert {one.seq for one in texts} == {None}
     assert [one.seq for one in seen if one.recorded] == list(range(1, len(seen) - 2))

@@ -1,4 +1,4 @@
-"""A run whose answer has to be of some type: what it gives, tells the model and ends with."""
+"""Runs with a required output type: the output, the feedback to the model, and the stop reason."""
 
 from typing import TYPE_CHECKING, cast
 

@@ -1,4 +1,4 @@
-"""An output over real sockets, in both protocols and in each way of asking for it."""
+"""Typed output over real sockets, in both protocols and with each way of requesting it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
@@ -65,7 +65,7 @@ def options(
 
 
 def gives(way: Way, text: str, *, before: str = "") -> Reply:
-    """The model gives this as its output, in the way in which it was asked to."""
+    """Return the model's output in the way in which the request asked for it."""
     said = (say(before),) if before else ()
     if way in ("tool", "anthropic"):
         return reply(*said, call(NAME, text, chunks=3), split=[7])
@@ -73,13 +73,13 @@ def gives(way: Way, text: str, *, before: str = "") -> Reply:
 
 
 def sent(request: EndpointRequest) -> JsonObject:
-    """What of a request's body asks for the output."""
+    """Return the fields of a request's body that ask for the output."""
     asks = ("response_format", "tool_choice")
     return {name: request.body[name] for name in asks if name in request.body}
 
 
 def asked_by(way: Way, *, beside_tools: bool = False) -> JsonObject:
-    """What is sent in each way."""
+    """Return the fields that each way sends."""
     match way:
         case "json_schema":
             described: JsonObject = {"name": "City", "description": "A city on the map."}
@@ -92,7 +92,7 @@ def asked_by(way: Way, *, beside_tools: bool = False) -> JsonObject:
                 "required": ["name", "people"],
                 "additionalProperties": False,
             }
-            # What a class says of itself stands in its schema too.
+            # The docstring of a class is also part of its schema.
             schema["description"] = "A city on the map."
             strict: JsonObject = {**described, "schema": schema, "strict": True}
             return {"response_format": {"type": "json_schema", "json_schema": strict}}
@@ -108,7 +108,7 @@ def asked_by(way: Way, *, beside_tools: bool = False) -> JsonObject:
             }
 
 
-def shown(events: Sequence[Event]) -> str:
+def streamed_text(events: Sequence[Event]) -> str:
     return "".join(event.text for event in events if isinstance(event, AssistantDelta))
 
 
@@ -116,18 +116,18 @@ def shown(events: Sequence[Event]) -> str:
 async def test_output_streams_and_parses_over_sockets(way: Way) -> None:
     async with ScriptedEndpoint([gives(way, PARIS)]) as endpoint, open_runtime() as runtime:
         async with runtime.stream("Where?", options(way, endpoint)) as events:
-            told = [event async for event in events]
+            seen = [event async for event in events]
         result = events.result
     assert sent(endpoint.requests[0]) == asked_by(way)
     assert result.output == City("Paris", 2)
-    assert shown(told) == result.text == PARIS
-    assert sum(isinstance(event, AssistantDelta) for event in told) > 1
-    # Of the tool nobody is told: neither readers, nor the history.
-    kinds = {event.type for event in told}
+    assert streamed_text(seen) == result.text == PARIS
+    assert sum(isinstance(event, AssistantDelta) for event in seen) > 1
+    # The output tool is hidden from readers and from the history.
+    kinds = {event.type for event in seen}
     assert not {kind for kind in kinds if kind.startswith("tool.")}
     assert result.tool_calls == ()
     check_history(result.messages)
-    last = told[-1]
+    last = seen[-1]
     assert isinstance(last, ResultEvent)
     assert last.output == {"name": "Paris", "people": 2}
 

@@ -1,4 +1,4 @@
-"""The gates of an agent stand before the calls of the runs that its tools start, too."""
+"""An agent's `before_tool` hooks also apply to calls of the runs that its tools start."""
 
 import gc
 import queue
@@ -28,7 +28,7 @@ from agent_actors.hooks import (
 from agent_actors.hooks.builtin import RateLimit
 from agent_actors.permissions import PermissionDecision, PermissionPolicy, PermissionRequest
 from agent_actors.run.context import RunContext, current_context
-from agent_actors.run.tools import ancestor_hooks as above
+from agent_actors.run.tools import ancestor_hooks
 from agent_actors.testing import ScriptedModel, call
 from agent_actors.tools.output import ToolOutput
 from tests.run.helpers import check_history
@@ -51,8 +51,8 @@ async def gate(event: PreToolUseEvent) -> HookDecision | None:
     return None
 
 
-class Below:
-    """Runs that tools start, and what came of them."""
+class NestedRuns:
+    """Runs that tools start, and their results."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -68,13 +68,13 @@ class Below:
     def tool(self, *agents: AgentOptions) -> Tool:
         @tool
         async def delegate() -> str:
-            """Have others do it."""
+            """Run other agents."""
             return " ".join([await self.run(one) for one in agents])
 
         return delegate
 
-    def above(self, *agents: AgentOptions, hooks: Hooks = ()) -> AgentOptions:
-        """An agent whose one tool runs these."""
+    def parent_agent(self, *agents: AgentOptions, hooks: Hooks = ()) -> AgentOptions:
+        """Return an agent whose only tool runs these agents."""
         model = ScriptedModel([call("delegate", {}), "Done."])
         return AgentOptions(model="m", provider=model, tools=[self.tool(*agents)], hooks=hooks)
 
@@ -82,26 +82,28 @@ class Below:
 @pytest.mark.parametrize("levels", [1, 2, 4])
 async def test_parent_hook_denies_nested_calls(levels: int) -> None:
     async with open_runtime() as runtime:
-        below = Below(runtime)
+        nested_runs = NestedRuns(runtime)
         options = agent(*USE)
         for _ in range(levels - 1):
-            options = below.above(options)
+            options = nested_runs.parent_agent(options)
         hooks: Hooks = {"before_tool": [HookMatcher("ech*", [gate])]}
-        top = await runtime.run("Go.", below.above(options, hooks=hooks))
+        top = await runtime.run("Go.", nested_runs.parent_agent(options, hooks=hooks))
     assert ran == []
-    assert results(below.results[0]) == [SAID]
-    # On the record of the run whose call it is, and of no other.
-    assert actions(below.results[0]) == [("gate", "before_tool", "deny")]
-    assert [actions(one) for one in [*below.results[1:], top]] == [[]] * levels
-    assert below.results[0].stop_reason == "completed"
+    assert results(nested_runs.results[0]) == [SAID]
+    # Only the run that made the call records the hook's decision.
+    assert actions(nested_runs.results[0]) == [("gate", "before_tool", "deny")]
+    assert [actions(one) for one in [*nested_runs.results[1:], top]] == [[]] * levels
+    assert nested_runs.results[0].stop_reason == "completed"
 
 
 async def test_parent_hook_sees_only_matching_tools() -> None:
     async with open_runtime() as runtime:
-        below = Below(runtime)
+        nested_runs = NestedRuns(runtime)
         hooks: Hooks = {"before_tool": [HookMatcher("Echo|other", [gate])]}
-        await runtime.run("Go.", below.above(agent(*USE), hooks=hooks))
-        await runtime.run("Go.", below.above(agent(call("echo", {"text": "fine"}), "Done.")))
+        await runtime.run("Go.", nested_runs.parent_agent(agent(*USE), hooks=hooks))
+        await runtime.run(
+            "Go.", nested_runs.parent_agent(agent(call("echo", {"text": "fine"}), "Done."))
+        )
     assert ran == ["a", "fine"]
 
 
@@ -138,10 +140,10 @@ async def test_parent_hook_sees_final_arguments(options: AgentOptions) -> None:
         return await gate(event)
 
     async with open_runtime() as runtime:
-        below = Below(runtime)
-        await runtime.run("Go.", below.above(options, hooks={"before_tool": watch}))
+        nested_runs = NestedRuns(runtime)
+        await runtime.run("Go.", nested_runs.parent_agent(options, hooks={"before_tool": watch}))
     assert ran == []
-    assert results(below.results[0]) == [SAID]
+    assert results(nested_runs.results[0]) == [SAID]
     assert seen[0] == (None, False, False)  # the call of its own agent
     assert seen[-1][0] == "evil"
     assert [nested for _, _, nested in seen[1:]] == [True] * (len(seen) - 1)
@@ -154,25 +156,25 @@ async def test_parent_denial_asks_no_person() -> None:
 
     options = attrs.evolve(agent(*USE), permissions=ASKS, can_use_tool=asked)
     async with open_runtime() as runtime:
-        below = Below(runtime)
-        await runtime.run("Go.", below.above(options, hooks={"before_tool": gate}))
-    assert results(below.results[0]) == [SAID]
+        nested_runs = NestedRuns(runtime)
+        await runtime.run("Go.", nested_runs.parent_agent(options, hooks={"before_tool": gate}))
+    assert results(nested_runs.results[0]) == [SAID]
 
 
 async def test_parent_hook_keeps_state_and_parent() -> None:
-    told: list[object] = []
+    observed: list[object] = []
 
     async def note(event: PreToolUseEvent, ctx: HookContext) -> None:
         ctx.state[event.tool_name] = True
         whose = (event.session_id, ctx.run.session_id, event.run_id == ctx.run.run_id)
-        told.append((*whose, [*ctx.state]))
+        observed.append((*whose, [*ctx.state]))
         event.tool_input["text"] = "written in place"
 
     async with open_runtime() as runtime:
-        below = Below(runtime)
-        options = below.above(agent(*USE), hooks={"before_tool": note})
+        nested_runs = NestedRuns(runtime)
+        options = nested_runs.parent_agent(agent(*USE), hooks={"before_tool": note})
         await runtime.run("Go.", options, session_id="top")
-    assert told == [
+    assert observed == [
         ("top", "top", True, ["delegate"]),
         ("sub0", "top", False, ["delegate", "echo"]),
     ]
@@ -181,11 +183,11 @@ async def test_parent_hook_keeps_state_and_parent() -> None:
 
 async def test_parent_hook_rewrite_is_ignored() -> None:
     async with open_runtime() as runtime:
-        below = Below(runtime)
+        nested_runs = NestedRuns(runtime)
         hooks: Hooks = {"before_tool": [HookMatcher("echo", [makes_another])]}
-        await runtime.run("Go.", below.above(agent(*USE), hooks=hooks))
+        await runtime.run("Go.", nested_runs.parent_agent(agent(*USE), hooks=hooks))
     assert ran == ["a"]
-    assert actions(below.results[0]) == [("makes_another", "before_tool", "ignored")]
+    assert actions(nested_runs.results[0]) == [("makes_another", "before_tool", "ignored")]
 
 
 async def test_parent_hook_stop_ends_nested_run() -> None:
@@ -193,35 +195,37 @@ async def test_parent_hook_stop_ends_nested_run() -> None:
         return HookDecision(stop=True, reason="enough") if event.nested else None
 
     async with open_runtime() as runtime:
-        below = Below(runtime)
-        top = await runtime.run("Go.", below.above(agent(*USE), hooks={"before_tool": stop}))
+        nested_runs = NestedRuns(runtime)
+        top = await runtime.run(
+            "Go.", nested_runs.parent_agent(agent(*USE), hooks={"before_tool": stop})
+        )
     assert ran == []
-    assert below.results[0].stop_reason == "blocked:before_tool"
-    assert actions(below.results[0]) == [("stop", "before_tool", "stop")]
+    assert nested_runs.results[0].stop_reason == "blocked:before_tool"
+    assert actions(nested_runs.results[0]) == [("stop", "before_tool", "stop")]
     assert (top.stop_reason, results(top)) == ("completed", ["blocked:before_tool"])
 
 
 async def test_parent_hook_stop_closes_client_calls() -> None:
     async def stop(event: PreToolUseEvent) -> HookDecision | None:
-        # Of the first call the client is told; the run ends with the second.
+        # The first call is handed to the client; the second ends the run.
         last = event.tool_input.get("text") == "b"
         return HookDecision(stop=True, reason="enough") if last else None
 
-    told: list[object] = []
+    observed: list[object] = []
 
     @tool
     async def chat() -> str:
-        """Have a client ask."""
+        """Let a client ask."""
         turn = [call("echo", {"text": "a"}), call("echo", {"text": "b"})]
         async with Client(agent(turn, "Fine."), runtime=runtime) as client:
             await client.query("?")
-            told.extend([type(one).__name__ async for one in client.receive_messages()])
+            observed.extend([type(one).__name__ async for one in client.receive_messages()])
             assert client.result is not None
-            told.append(client.result.stop_reason)
+            observed.append(client.result.stop_reason)
             assert client.open_calls == ()
             check_history(client.result.messages)
             await client.query("Again.")
-            told.extend([type(one).__name__ async for one in client.receive_messages()])
+            observed.extend([type(one).__name__ async for one in client.receive_messages()])
         return "ok"
 
     model = ScriptedModel([call("chat", {}), "Done."])
@@ -229,8 +233,8 @@ async def test_parent_hook_stop_closes_client_calls() -> None:
     async with open_runtime() as runtime:
         assert results(await runtime.run("Go.", options)) == ["ok"]
     assert ran == []
-    assert "blocked:before_tool" in told
-    assert told[-1] == "TextBlock"
+    assert "blocked:before_tool" in observed
+    assert observed[-1] == "TextBlock"
 
 
 async def raises(event: PreToolUseEvent) -> None:
@@ -265,7 +269,7 @@ async def test_failing_parent_hook_fails_nested_run(
 
     @tool
     async def delegate() -> str:
-        """Have others do it."""
+        """Run other agents."""
         try:
             await runtime.run("Help.", agent(*USE), session_id="sub")
         except HookError as error:
@@ -278,7 +282,7 @@ async def test_failing_parent_hook_fails_nested_run(
         assert results(await runtime.run("Go.", options)) == ["went on"]
         assert says in str(failed[0])
         assert failed[0].phase == "before_tool"
-        # The session of the run that failed is whole.
+        # The session of the failed run can still be used.
         assert (await runtime.run("Again.", agent("Fine."), session_id="sub")).text == "Fine."
     assert ran == []
 
@@ -287,7 +291,7 @@ async def test_failing_parent_hook_fails_nested_run(
 async def test_hooks_of_finished_parent_still_apply(
     elsewhere: bool, autojump_clock: MockClock
 ) -> None:
-    told: list[str] = []
+    observed: list[str] = []
     seen: list[object] = []
 
     async def remember(event: PreToolUseEvent, ctx: HookContext) -> HookDecision | None:
@@ -297,14 +301,14 @@ async def test_hooks_of_finished_parent_still_apply(
     async def later() -> None:
         await trio.sleep(1)
         if not elsewhere:
-            told.extend(results(await runtime.run("Go.", agent(*USE))))
+            observed.extend(results(await runtime.run("Go.", agent(*USE))))
             return
         async with open_runtime() as other:
-            told.extend(results(await other.run("Go.", agent(*USE))))
+            observed.extend(results(await other.run("Go.", agent(*USE))))
 
     @tool
     async def leave_behind() -> str:
-        """Start something that goes on when this run has ended."""
+        """Start a task that continues after this run has ended."""
         nursery.start_soon(later)
         return "ok"
 
@@ -314,7 +318,7 @@ async def test_hooks_of_finished_parent_still_apply(
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         assert (await runtime.run("Go.", options, session_id="top")).text == "Done."
     assert ran == []
-    assert told == [SAID]
+    assert observed == [SAID]
     assert seen == [("top", 1, 0), ("top", 2, 0)]
 
 
@@ -350,7 +354,7 @@ async def test_parent_hook_is_cancelled_across_runs() -> None:
 
     async def hang(event: PreToolUseEvent) -> None:
         if event.nested:
-            # Cancel here, because a run that is cancelled earlier never asks this hook.
+            # Cancel here, because a run that is cancelled earlier never calls this hook.
             token, scope = nested.get_nowait()
             token.run_sync_soon(scope.cancel)
             try:
@@ -384,19 +388,19 @@ def nested_in_current_run() -> RunContext:
     return attrs.evolve(parent, parent=parent)
 
 
-async def gates_of_another_trio_run(
+async def hooks_of_another_trio_run(
     hook: Callable[[PreToolUseEvent], Awaitable[object]],
-    over_there: Callable[[above.AncestorHooks], Awaitable[None]],
+    over_there: Callable[[ancestor_hooks.AncestorHooks], Awaitable[None]],
 ) -> None:
-    """Run an agent with this gate in a thread, and then that, before its trio run ends."""
+    """Run an agent with this hook in a thread, and call `over_there` before its trio run ends."""
 
     async def main() -> None:
-        found: list[above.AncestorHooks] = []
+        found: list[ancestor_hooks.AncestorHooks] = []
 
         @tool
         async def look() -> str:
-            """Sees what a run that it starts would stand behind."""
-            found.extend(filter(None, [above.ancestor_hooks(nested_in_current_run())]))
+            """Get the ancestor hooks of a run that this tool would start."""
+            found.extend(filter(None, [ancestor_hooks.ancestor_hooks(nested_in_current_run())]))
             return "ok"
 
         options = agent(call("look", {}), "Done.", hooks={"before_tool": hook})
@@ -411,12 +415,12 @@ CALL = ToolUseBlock("c", "echo", {"text": "a"})
 
 
 async def test_hook_of_ended_trio_run_denies() -> None:
-    found: list[above.AncestorHooks] = []
+    found: list[ancestor_hooks.AncestorHooks] = []
 
-    async def keep(gates: above.AncestorHooks) -> None:
-        found.append(gates)
+    async def keep(ancestors: ancestor_hooks.AncestorHooks) -> None:
+        found.append(ancestors)
 
-    await gates_of_another_trio_run(gate, keep)
+    await hooks_of_another_trio_run(gate, keep)
     with pytest.raises(HookError, match="the trio run of that run has ended"):
         await found[0].judge(CALL, Messages())
 
@@ -429,17 +433,17 @@ async def test_hook_ending_during_check_denies() -> None:
             asked.set()
             await trio.sleep_forever()
 
-    async def judge(gates: above.AncestorHooks) -> None:
+    async def judge(ancestors: ancestor_hooks.AncestorHooks) -> None:
         with pytest.raises(HookError, match="the trio run of that run has ended"):
-            await gates.judge(CALL, Messages())
+            await ancestors.judge(CALL, Messages())
         failed.set()
 
-    async def until_asked(gates: above.AncestorHooks) -> None:
-        here.run_sync_soon(nursery.start_soon, judge, gates)
+    async def until_asked(ancestors: ancestor_hooks.AncestorHooks) -> None:
+        here.run_sync_soon(nursery.start_soon, judge, ancestors)
         await trio.to_thread.run_sync(asked.wait, 10)
 
     async with trio.open_nursery() as nursery:
-        await gates_of_another_trio_run(hang, until_asked)
+        await hooks_of_another_trio_run(hang, until_asked)
         await failed.wait()
 
 
@@ -469,21 +473,21 @@ async def test_rate_limit_counts_nested_calls(
     limit = RateLimit(3, per=60, scope=scope)
     twice = (call("echo", {"text": "a"}), call("echo", {"text": "b"}), "Done.")
     async with open_runtime() as runtime:
-        below = Below(runtime)
-        # The run below has the very same hook.
-        options = below.above(agent(*twice, hooks=limit), agent(*twice), hooks=limit)
+        nested_runs = NestedRuns(runtime)
+        # The nested run has the very same hook.
+        options = nested_runs.parent_agent(agent(*twice, hooks=limit), agent(*twice), hooks=limit)
         await runtime.run("Go.", options)
     assert ran == ["a", "b"]
-    assert all("at most 3 calls" in text for text in results(below.results[1]))
+    assert all("at most 3 calls" in text for text in results(nested_runs.results[1]))
 
 
 async def test_no_ancestor_hooks_cost_nothing() -> None:
-    found: list[above.AncestorHooks | None] = []
+    found: list[ancestor_hooks.AncestorHooks | None] = []
 
     @tool
     async def look() -> str:
-        """Sees where it is."""
-        found.append(above.ancestor_hooks(nested_in_current_run()))
+        """Get the ancestor hooks here."""
+        found.append(ancestor_hooks.ancestor_hooks(nested_in_current_run()))
         return "ok"
 
     async def after(event: object) -> None: ...
@@ -505,6 +509,6 @@ async def test_ancestor_hooks_are_released_with_run() -> None:
         for _ in range(20):
             await runtime.run("Go.", options)
         gc.collect()
-        assert len(contexts) < 5  # actors keep the request that opened them, and their last one
+        assert len(contexts) < 5  # actors keep their first and their last request
     gc.collect()
     assert not contexts

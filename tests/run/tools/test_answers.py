@@ -1,4 +1,4 @@
-"""A wrong answer is told to who gave it, and the question stays open."""
+"""A wrong answer is reported to the person who gave it, and the question stays open."""
 
 from pathlib import PurePath
 from typing import TYPE_CHECKING, cast
@@ -130,12 +130,12 @@ async def test_unusable_answer_is_asked_again() -> None:
         assert again.questions[0].tool_input == {"text": "d"}
         assert again.questions[0].id != first.questions[0].id
         records = await store.load("s", after_seq=0)
-        told = [
+        reports = [
             one.text
             for one in records
             if isinstance(one, Event | Notification) and isinstance(one, Notification)
         ]
-        assert "is not valid, so a person is asked again" in told[0]
+        assert "is not valid, so a person is asked again" in reports[0]
         rewritten.append("d")
         last = await runtime.resume("s", {again.questions[0].id: "yes"}, options)
         assert results(last) == ["said d"]

@@ -1,4 +1,4 @@
-"""Whose policy a run is under: that of the run around it, wherever and however late it begins."""
+"""The policy of a parent run applies to nested runs, wherever and however late they begin."""
 
 import gc
 
@@ -26,19 +26,19 @@ def forget() -> None:
 async def test_policy_of_finished_parent_still_applies(
     elsewhere: bool, autojump_clock: MockClock
 ) -> None:
-    told: list[str] = []
+    observed: list[str] = []
 
     async def later() -> None:
         await trio.sleep(1)
         if not elsewhere:
-            told.extend(results(await runtime.run("Go.", agent(*USE))))
+            observed.extend(results(await runtime.run("Go.", agent(*USE))))
             return
         async with open_runtime() as other:
-            told.extend(results(await other.run("Go.", agent(*USE))))
+            observed.extend(results(await other.run("Go.", agent(*USE))))
 
     @tool
     async def leave_behind() -> str:
-        """Start something that goes on when this run has ended."""
+        """Start a task that continues after this run has ended."""
         nursery.start_soon(later)
         return "ok"
 
@@ -47,11 +47,11 @@ async def test_policy_of_finished_parent_still_applies(
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         assert (await runtime.run("Go.", options)).text == "Done."
     assert ran == []
-    assert told == ["unknown tool 'echo'; the available tools are: none"]
+    assert observed == ["unknown tool 'echo'; the available tools are: none"]
 
 
 async def test_unstarted_runs_leave_no_policy(autojump_clock: MockClock) -> None:
-    # A policy of the test's own, so that runs of other tests do not count.
+    # A separate policy, so that the runs of other tests do not count.
     own = PermissionPolicy(allow=["only_of_this_test"], mode="bypass")
     options = attrs.evolve(agent([pause(1), say("Done.")]), permissions=own)
     async with open_runtime() as runtime, runtime.stream("Go.", options, session_id="s") as events:

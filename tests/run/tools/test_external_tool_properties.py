@@ -1,4 +1,4 @@
-"""Suspended runs in any mix of calls and any order of answers, through crashes and processes."""
+"""Suspended runs with any mix of calls and any order of answers, through crashes and restarts."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ from tests.run.helpers import check_history, check_quiet
 
 
 class Kept(MemoryStore):
-    """One that a runtime leaves behind, as a disk would."""
+    """A store that keeps its data after the runtime has closed, as a disk would."""
 
     def evicted(self, session_id: str) -> None: ...
 
@@ -33,19 +33,19 @@ class Kept(MemoryStore):
 
 @tool
 async def plain(number: int) -> str:
-    """Needs nobody."""
+    """Needs no permission."""
     return f"did {number}"
 
 
 @tool
 async def careful(number: int) -> str:
-    """Is asked about."""
+    """Needs permission."""
     return f"was let do {number}"
 
 
 @tool
 async def never(number: int) -> str:
-    """Is denied, where it is 0."""
+    """Is always denied."""
     raise AssertionError(number)
 
 
@@ -70,8 +70,8 @@ def agent(names: list[str]) -> AgentOptions:
     )
 
 
-# Of one round: which of what is open somebody sees to, whether the last one first, and whether
-# questions are answered with a yes.
+# For each round: which open questions and calls get an answer, whether the last one comes first,
+# and whether the questions are answered with yes.
 ROUNDS = st.lists(
     st.tuples(st.lists(st.booleans(), min_size=6, max_size=6), st.booleans(), st.booleans()),
     max_size=4,
@@ -97,7 +97,7 @@ async def _any_order(
         seen_to = _open_in(result)[:: -1 if backwards else 1]
         seen_to = [one for one, wanted in zip(seen_to, chosen, strict=False) if wanted]
         questions = {question.id for question in result.questions}
-        async with open_runtime(store=store) as runtime:  # in another process, as far as it knows
+        async with open_runtime(store=store) as runtime:  # as if in another process
             result = await runtime.resume(
                 "s",
                 {one: "yes" if yes else "no" for one in seen_to if one in questions},
@@ -121,10 +121,10 @@ def _open_in(result: RunResult) -> list[str]:
 
 def _check_log(records: Sequence[AnyEvent], *, ended: bool) -> None:
     used = [one.tool_use_id for one in records if isinstance(one, ToolUse)]
-    told = [one.tool_use_id for one in records if isinstance(one, ToolResult)]
-    assert len(set(told)) == len(told)
-    assert set(told) <= set(used)
-    assert (sorted(told) == sorted(used)) is ended
+    answered = [one.tool_use_id for one in records if isinstance(one, ToolResult)]
+    assert len(set(answered)) == len(answered)
+    assert set(answered) <= set(used)
+    assert (sorted(answered) == sorted(used)) is ended
     state = fold(records)
     assert state.is_suspended is not ended
     assert state.external.keys() <= {one.id for one in state.open_calls}
@@ -158,12 +158,12 @@ def test_cancelled_run_takes_all_or_none() -> None:
     async def check(_: int, outcome: StepOutcome[Scene]) -> None:
         scene = outcome.subject
         records = await scene.store.load("s")
-        told = {one.tool_use_id for one in records if isinstance(one, ToolResult)}
-        taken.add(scene.results.keys() <= told)
+        answered = {one.tool_use_id for one in records if isinstance(one, ToolResult)}
+        taken.add(scene.results.keys() <= answered)
         state = fold(records)
         check_history(state.history())
-        if not scene.results.keys() <= told:
-            assert told.isdisjoint(scene.results)
+        if not scene.results.keys() <= answered:
+            assert answered.isdisjoint(scene.results)
             assert state.external.keys() == scene.results.keys()
 
     cancel_at_every_step(resume, around=waiting, check=check)
@@ -203,5 +203,5 @@ async def test_killed_session_resumes_elsewhere(tmp_path: Path) -> None:
         later = attrs.evolve(options, provider=ScriptedModel(["Done."]))
         result = await runtime.resume("s", {question: "yes"}, later, results={page: "Welcome"})
         assert result.text == "Done."
-        told = [message.content for message in result.messages if message.role == "tool"]
-        assert told == ["Welcome", "was let do 1"]
+        answered = [message.content for message in result.messages if message.role == "tool"]
+        assert answered == ["Welcome", "was let do 1"]

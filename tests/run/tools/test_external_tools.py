@@ -1,4 +1,4 @@
-"""Tools without a handler: the run ends with their calls, and goes on with the results."""
+"""Tools without a handler: the run ends with their calls, and resumes with the results."""
 
 import attrs
 import pytest
@@ -84,8 +84,8 @@ async def test_run_suspends_and_resumes_with_results() -> None:
         records = await store.load("s")
         (left,) = [record for record in records if isinstance(record, RunSuspended)]
         assert left.external_calls == {one.id: {"url": "a"}, two.id: {"url": "b"}}
-        told = [record.tool_use_id for record in records if isinstance(record, ToolResult)]
-        assert told == [one.id, two.id]
+        observed = [record.tool_use_id for record in records if isinstance(record, ToolResult)]
+        assert observed == [one.id, two.id]
 
 
 async def test_other_calls_and_questions_continue() -> None:
@@ -104,10 +104,10 @@ async def test_other_calls_and_questions_continue() -> None:
         seen = await runtime.sessions.snapshot("s")
         assert seen is not None
         assert (seen.questions[0].id, seen.external_calls) == (question.id, (page,))
-        with pytest.raises(SessionSuspended) as told:
+        with pytest.raises(SessionSuspended) as observed:
             await runtime.run("Hello?", options, session_id="s")
         waits = f"is waiting for answers to {question.id} and for the results of calls {page.id};"
-        assert waits in str(told.value)
+        assert waits in str(observed.value)
         again = await runtime.resume("s", {question.id: "yes"}, options)
         assert (again.stop_reason, again.questions) == ("awaiting_approval", ())
         assert again.external_calls == (page,)
@@ -150,8 +150,8 @@ async def test_external_call_passes_hooks_and_permissions() -> None:
         failed = ToolOutput("404", is_error=True)
         result = await runtime.resume("s", {}, options, results={page.id: failed})
         assert seen[2:] == ["after https://a True"]
-        (told,) = result.tool_calls
-        assert (told.content, told.is_error, told.input) == (
+        (observed,) = result.tool_calls
+        assert (observed.content, observed.is_error, observed.input) == (
             "seen: 404",
             True,
             {"url": "https://a"},
@@ -171,7 +171,7 @@ async def test_approved_external_call_is_deferred() -> None:
         (page,) = second.external_calls
         denying = attrs.evolve(options, permissions=PermissionPolicy(deny=["browse"]))
         result = await runtime.resume("s", {}, denying, results={page.id: "Welcome"})
-        assert result.text == "Done.", "it was carried out already"
+        assert result.text == "Done.", "the call was carried out already"
 
 
 async def test_result_is_converted_like_tool_output() -> None:
@@ -226,14 +226,14 @@ async def test_a_prompt_may_close_external_calls() -> None:
         await suspended(runtime, options)
         denying = attrs.evolve(options, on_suspended="deny")
         result = await runtime.run("Forget it.", denying, session_id="s")
-        told = [m.content for m in result.messages if m.role == "tool"]
-        assert told == ["no result was given for this call before the conversation continued"]
+        observed = [m.content for m in result.messages if m.role == "tool"]
+        assert observed == ["no result was given for this call before the conversation continued"]
         check_history(asked(options)[-1].messages)
         closed = [r for r in await store.load("s") if isinstance(r, ToolResult)]
         assert [(r.is_error, r.synthetic) for r in closed] == [(True, True)]
 
 
-# --- hooks of the run that goes on ---
+# --- hooks of the resumed run ---
 
 
 async def test_failing_result_hook_keeps_session() -> None:
@@ -297,12 +297,12 @@ async def test_result_stop_keeps_result_closes_others(
         check_history(result.messages)
         records = [r for r in await store.load("s") if isinstance(r, Event)]
         used = [r.tool_use_id for r in records if isinstance(r, ToolUse)]
-        told = [r.tool_use_id for r in records if isinstance(r, ToolResult)]
-        assert sorted(used) == sorted(told)
+        observed = [r.tool_use_id for r in records if isinstance(r, ToolResult)]
+        assert sorted(used) == sorted(observed)
         check_quiet(runtime)
 
 
-# --- elsewhere ---
+# --- in another process ---
 
 
 async def test_manual_client_receives_external_calls() -> None:

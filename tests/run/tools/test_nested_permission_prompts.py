@@ -1,4 +1,4 @@
-"""A person's time counts for nobody: not for the run that asks, nor for what is around it."""
+"""The time a person needs counts neither for the run that asks nor for the runs around it."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from agent_actors.testing import ScriptedModel, call
 from tests.run.hooks.helpers import USE, agent, results
 
 ASKS = attrs.evolve(agent(*USE), permissions=PermissionPolicy(ask=["echo"]))
-# Asked with hooks around, a call has its deadline in another place.
+# If hooks surround a call, its deadline is set in another place.
 GUARDED = pytest.mark.parametrize("guarded", [False, True], ids=["plain", "guarded"])
 
 
@@ -32,7 +32,7 @@ def asking_agent() -> AgentOptions:
 
 
 def over(*tools: Tool, guarded: bool = False, **options: object) -> AgentOptions:
-    """An agent that calls each of these, one after the other."""
+    """Return an agent that calls these tools one after the other."""
     model = ScriptedModel([*([call(one.name, {})] for one in tools), "Done."])
     made = AgentOptions(model="m", provider=model, tools=tools, max_retries=0)
     made = attrs.evolve(made, **options)  # type: ignore[arg-type]
@@ -42,11 +42,11 @@ def over(*tools: Tool, guarded: bool = False, **options: object) -> AgentOptions
 def delegate_to(
     runtime: Callable[[], Runtime], *agents: AgentOptions, first: float = 0.0, then: float = 0.0
 ) -> Tool:
-    """A tool that runs these side by side, with work of its own before and after."""
+    """Return a tool that runs these agents concurrently, and works for a time before and after."""
 
     @tool
     async def delegate() -> str:
-        """Have others do it."""
+        """Run other agents."""
         await trio.sleep(first)
         async with trio.open_nursery() as nursery:
             for options in agents:
@@ -58,7 +58,7 @@ def delegate_to(
 
 
 async def answer_after(runtime: Runtime, *seconds: float) -> None:
-    """Answer one question after so many seconds each."""
+    """Answer the oldest question after each of these pauses."""
     for wait in seconds:
         await trio.sleep(wait)
         runtime.answer(runtime.questions()[0].id, "yes")
@@ -115,7 +115,7 @@ async def test_run_keeps_its_remaining_time(
 
 
 async def test_parallel_nested_questions_pause_once(autojump_clock: MockClock) -> None:
-    # Both are open from 40 s; answered after 100 s and after 200 s. 8 s are left then.
+    # Both questions are open from 40 s. They are answered at 100 s and at 200 s; 8 s remain then.
     def options(rt: Callable[[], Runtime]) -> AgentOptions:
         both = delegate_to(rt, asking_agent(), asking_agent(), first=40, then=7)
         return over(both, run_timeout=48, tool_timeout=48)
@@ -126,9 +126,7 @@ async def test_parallel_nested_questions_pause_once(autojump_clock: MockClock) -
 
 
 @pytest.mark.parametrize("levels", [2, 3])
-async def test_clocks_stand_still_through_all_levels(
-    levels: int, autojump_clock: MockClock
-) -> None:
+async def test_deadlines_pause_at_all_levels(levels: int, autojump_clock: MockClock) -> None:
     def options(rt: Callable[[], Runtime]) -> AgentOptions:
         found = asking_agent()
         for _ in range(levels):
@@ -169,7 +167,7 @@ async def test_question_in_other_runtime_pauses_deadlines(
 ) -> None:
     @tool
     async def apart() -> str:
-        """Open a runtime of its own."""
+        """Open another runtime."""
         async with open_runtime() as other, trio.open_nursery() as nursery:
             nursery.start_soon(other.run, "Help.", asking_agent())
             await answer_after(other, 100)
@@ -185,7 +183,7 @@ async def test_sibling_calls_keep_their_deadlines(
 ) -> None:
     @tool
     async def hang() -> str:
-        """Never ends in time."""
+        """Sleep longer than the timeout."""
         await trio.sleep(10_000)
         return ""
 
@@ -216,7 +214,7 @@ async def test_other_trio_run_is_paused_there() -> None:
         child.home = TrioRunRef(PausableDeadline(trio.CancelScope()))
         child.pause_deadlines()
         home.run_sync(lambda: tokens.append(trio.lowlevel.current_trio_token()))
-        # It comes after what was told before.
+        # This call arrives after the earlier messages to the trio run.
         await trio.to_thread.run_sync(
             partial(trio.from_thread.run_sync, look_here, trio_token=here)
         )

@@ -1,4 +1,4 @@
-"""How a run asks: what is asked is shown at once, and whoever is asked holds up nobody else."""
+"""Permission prompts of a run: they are shown at once, and a slow answer delays no other run."""
 
 import threading
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def forget() -> None:
 
 
 class Slow(MemoryStore):
-    """A store that takes a second for what it writes, as one over a network may."""
+    """A store whose writes take a second, as over a network."""
 
     async def append(self, batch: Sequence[LogAppend]) -> Sequence[AppendOutcome]:
         await trio.sleep(1)
@@ -70,7 +70,7 @@ async def test_hanging_approver_threads_block_no_run() -> None:
     def hang(request: PermissionRequest) -> bool:
         return leave.wait(60)
 
-    # More than the threads that trio allows at once, unless it is asked for others.
+    # More than the number of threads that trio allows by default.
     many = int(trio.to_thread.current_default_thread_limiter().total_tokens) + 1
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
         for _ in range(many):
@@ -88,7 +88,7 @@ async def test_hanging_approver_threads_block_no_run() -> None:
 async def test_own_tool_may_replace_ask_tool() -> None:
     @tool(name="AskUserQuestion")
     async def own(questions: list[str]) -> str:
-        """Ask in a way of one's own."""
+        """Ask in another way."""
         return f"asked {len(questions)}"
 
     turns: list[Turn] = [call("AskUserQuestion", {"questions": ["Which one?"]}), "Done."]

@@ -1,4 +1,4 @@
-"""Permissions in a run: what runs, what is asked about, and that nothing gets around a no."""
+"""Permissions in a run: allowed calls, permission prompts, and denials that nothing overrides."""
 
 from typing import Literal, cast
 
@@ -58,7 +58,7 @@ async def the_question(runtime: Runtime) -> Question:
 async def asked_and_answered(
     options: AgentOptions, *answers: str | PermissionDecision
 ) -> RunResult:
-    """Run, and answer the questions in order, from another task."""
+    """Run, and answer the questions in order from another task."""
     async with open_runtime() as runtime:
 
         async def answer() -> None:
@@ -75,7 +75,7 @@ async def asked_and_answered(
     return result
 
 
-# --- what is offered ---
+# --- offered tools ---
 
 
 @pytest.mark.feature("ASDK-106")
@@ -97,8 +97,8 @@ async def test_allowlist_narrows_but_never_widens() -> None:
     options = attrs.evolve(agent("One.", "Two."), tools=[echo, other])
     async with open_runtime() as runtime:
         async with runtime.stream("Go.", options, tool_whitelist=["echo", "no_such"]) as events:
-            told = [event async for event in events if isinstance(event, Notification)]
-        assert [event.data for event in told] == [{"tool": "no_such"}]
+            notifications = [event async for event in events if isinstance(event, Notification)]
+        assert [event.data for event in notifications] == [{"tool": "no_such"}]
         denied = attrs.evolve(options, permissions=PermissionPolicy(disallowed_tools=["echo"]))
         await runtime.run("Go.", denied, tool_whitelist=["echo", "other"])
         with pytest.raises(ConfigError, match="tool_whitelist must be a list of names; got 'echo'"):
@@ -109,7 +109,7 @@ async def test_allowlist_narrows_but_never_widens() -> None:
 
 @pytest.mark.feature("OAGS-083")
 @pytest.mark.parametrize(("mode", "text"), [("bypass", "said a"), ("deny", "not permitted")])
-async def test_a_mode_says_what_becomes_of_calls(mode: str, text: str) -> None:
+async def test_mode_decides_the_fate_of_calls(mode: str, text: str) -> None:
     result = await run(attrs.evolve(agent(*USE), permissions=mode))
     assert text in results(result)[0]
 
@@ -156,7 +156,7 @@ async def test_unanswered_question_is_a_denial(autojump_clock: MockClock) -> Non
     assert trio.current_time() >= 300
 
 
-async def test_a_persons_time_is_not_the_runs(autojump_clock: MockClock) -> None:
+async def test_time_of_a_person_does_not_count(autojump_clock: MockClock) -> None:
     options = attrs.evolve(with_policy(call("echo", {"text": "a"}), [pause(4), say("Done.")]))
     options = attrs.evolve(options, run_timeout=5)
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
@@ -230,7 +230,7 @@ async def test_50_sessions_continue_during_one_question() -> None:
     assert done[-1] == "Done."
 
 
-# --- who decides in a person's place ---
+# --- callbacks that decide instead of a person ---
 
 
 def says_yes(request: PermissionRequest) -> bool:
@@ -296,7 +296,7 @@ async def test_async_approver_may_rewrite_the_call() -> None:
     assert ran == ["b"]
 
 
-async def test_a_function_may_hand_the_question_on() -> None:
+async def test_a_function_may_pass_the_question_on() -> None:
     options = attrs.evolve(with_policy(), can_use_tool=hands_on)
     assert results(await asked_and_answered(options, "yes")) == ["said a"]
 
@@ -310,7 +310,7 @@ async def test_hanging_approver_denies_in_time(autojump_clock: MockClock) -> Non
 
 
 async def test_failing_approver_harms_only_its_run() -> None:
-    # Sync functions run in threads, for which no virtual clock waits.
+    # Sync functions run in threads, and a virtual clock does not wait for threads.
     def broken(request: PermissionRequest) -> bool:
         raise ValueError("odd")
 
@@ -347,7 +347,7 @@ async def test_a_decision_is_remembered_for_its_time(
     assert count == asks
 
 
-async def test_what_one_session_may_another_may_not() -> None:
+async def test_grant_applies_to_one_session_only() -> None:
     options = with_policy(*USE, *USE)
     async with open_runtime() as runtime, trio.open_nursery() as nursery:
 
@@ -363,7 +363,7 @@ async def test_what_one_session_may_another_may_not() -> None:
     assert (first.tool_calls[0].is_error, second.tool_calls[0].is_error) == (False, True)
 
 
-# --- nothing gets around a no ---
+# --- nothing overrides a denial ---
 
 DENY = PermissionPolicy(deny=["echo(text=bad*)"], mode="bypass")
 
@@ -435,7 +435,7 @@ async def test_second_call_is_judged_separately() -> None:
 async def test_nested_run_cannot_bypass_policy() -> None:
     @tool
     async def delegate() -> str:
-        """Have somebody else do it."""
+        """Run another agent."""
         free = agent(call("echo", {"text": "bad"}), "Done.")
         result = await runtime.run("Go.", free, session_id="child")
         return results(result)[0]
@@ -505,6 +505,6 @@ async def test_allowlist_may_name_hook_tools() -> None:
         open_runtime() as runtime,
         runtime.stream("Go.", options, tool_whitelist=["other", "no_such"]) as events,
     ):
-        told = [event async for event in events if isinstance(event, Notification)]
-    assert [event.data for event in told] == [{"tool": "no_such"}]
+        notifications = [event async for event in events if isinstance(event, Notification)]
+    assert [event.data for event in notifications] == [{"tool": "no_such"}]
     assert results(events.result) == ["other"]

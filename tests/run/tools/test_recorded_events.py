@@ -1,4 +1,4 @@
-"""`ctx.record` of tools and hooks: validated, and committed together with the call's result."""
+"""`ctx.record` of tools and hooks: events are validated and committed with the call's result."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 FILE: EventBuilder = partial(FileChanged, path="a.txt", content="new")
 NOTE: EventBuilder = partial(Notification, text="indexed")
-# Without the types of their fields.
+# The classes without the types of their fields.
 ANY_FILE = cast("Callable[..., object]", FileChanged)
 ANY_NOTE = cast("Callable[..., object]", Notification)
 
 
 class AppendBatches(MemoryStore):
-    """A store that remembers which records were committed together."""
+    """A store that records which events were committed together."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class AppendBatches(MemoryStore):
         return super().append_nowait(append)
 
     def of(self, event_type: str) -> list[str]:
-        """The batch with an event of this type."""
+        """Return the batch with an event of this type."""
         (batch,) = [batch for batch in self.batches if event_type in batch]
         return batch
 

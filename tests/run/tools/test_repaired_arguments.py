@@ -1,4 +1,4 @@
-"""A call that is nearly JSON: an error by default; on request it runs, and is marked."""
+"""Arguments that are nearly JSON: an error by default; if allowed, the call runs and is marked."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def find(q: str) -> str:
 
 
 async def run(*answers: Reply | str, lenient: bool) -> tuple[RunResult, list[RunEvent], str]:
-    """The result, the events, and what the endpoint got last."""
+    """Return the result, the events, and the body of the last request."""
     async with ScriptedEndpoint(answers) as endpoint, open_runtime() as runtime:
         options = AgentOptions(
             model="m",
@@ -39,16 +39,16 @@ async def test_repaired_call_runs_and_is_marked() -> None:
     blocks = [b for event in seen if isinstance(event, AssistantMessage) for b in event.blocks]
     (block,) = (block for block in blocks if isinstance(block, ToolUseBlock))
     assert (block.repaired, block.raw_arguments) == (True, ODD)
-    # What is sent back is JSON.
+    # The repaired arguments are sent back as JSON.
     assert r'"arguments":"{\"q\": \"Pura90\"}"' in sent
 
 
 @pytest.mark.feature("OAS-070")
 async def test_repair_is_off_by_default() -> None:
     result, _, sent = await run(reply(call("find", ODD)), "Done.", lenient=False)
-    (told,) = result.tool_calls
-    assert told.is_error
-    assert "not valid JSON" in str(told.content)
+    (failed_call,) = result.tool_calls
+    assert failed_call.is_error
+    assert "not valid JSON" in str(failed_call.content)
     assert r'"arguments":"{}"' in sent
 
 

@@ -1,4 +1,4 @@
-"""Results that are too long: cut, said so, kept, and read on by the model."""
+"""Results that are too long are truncated, marked and kept, and the model can read the rest."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -126,8 +126,8 @@ async def test_results_within_the_limit_are_unchanged() -> None:
     ],
 )
 async def test_odd_reads_get_a_clear_result(offset: int, call_id: str, words: str) -> None:
-    told = await run(agent(read_on(offset, call_id)))
-    assert words in told[1]
+    contents = await run(agent(read_on(offset, call_id)))
+    assert words in contents[1]
 
 
 async def test_dropped_text_is_reported() -> None:
@@ -138,7 +138,7 @@ async def test_dropped_text_is_reported() -> None:
     assert "is no longer kept" in str(result.tool_calls[1].content)
 
 
-async def test_blocks_and_objects_are_cut() -> None:
+async def test_blocks_and_objects_are_truncated() -> None:
     image: JsonValue = {"type": "image", "source": "data:image/png;base64," + "A" * 9000}
     text: JsonValue = {"type": "text", "text": "x" * 5000}
     async with open_runtime() as runtime:
@@ -173,14 +173,14 @@ async def test_large_data_is_dropped_from_a_result() -> None:
     assert "dropped" in str(thing.content["notice"])
 
 
-async def test_hooks_see_results_before_the_cut() -> None:
+async def test_hooks_see_results_before_truncation() -> None:
     async def redact(event: PostToolUseEvent) -> HookDecision | None:
         if event.tool_name != "fetch":
             return None
         return HookDecision(modified_output=str(event.tool_result).replace("line", "LINE"))
 
-    told = await run(agent(read_on(5000), hooks={"post_tool_use": redact}))
-    assert all("LINE" in text and "line" not in text for text in told)
+    contents = await run(agent(read_on(5000), hooks={"post_tool_use": redact}))
+    assert all("LINE" in text and "line" not in text for text in contents)
 
 
 @pytest.mark.parametrize("why", ["own tool", "policy"])
@@ -191,8 +191,8 @@ async def test_notice_names_no_missing_tool(why: str) -> None:
     else:
         own = Tool("ReadResult", "Mine.", None, _own)
         options = attrs.evolve(options, tools=[*options.tools, own])
-    told = await run(options)
-    assert told[0].endswith("The rest is not available.]")
+    contents = await run(options)
+    assert contents[0].endswith("The rest is not available.]")
     assert all(row.count("ReadResult") == (why == "own tool") for row in names(options))
 
 
@@ -215,13 +215,13 @@ async def test_later_runs_offer_read_result() -> None:
 async def test_stores_on_disk_keep_complete_texts(
     kind: Callable[[Path], SessionStore], tmp_path: Path
 ) -> None:
-    told: list[str] = []
+    contents: list[str] = []
     for turn in ([call("fetch", id="c1")], read_on(3000)):
         options = attrs.evolve(agent(), provider=ScriptedModel([turn, "Done."]))
         async with open_runtime(store=kind(tmp_path / "store")) as runtime:  # as after a restart
             result = await runtime.run("Go.", options, session_id="s")
-            told.append(str(result.tool_calls[0].content))
-    assert "These are bytes 3000 to" in told[1]
+            contents.append(str(result.tool_calls[0].content))
+    assert "These are bytes 3000 to" in contents[1]
 
 
 async def test_whitelist_may_name_read_result() -> None:
@@ -231,7 +231,7 @@ async def test_whitelist_may_name_read_result() -> None:
     assert "These are bytes" in str(result.tool_calls[1].content)
 
 
-async def test_supplied_results_are_cut() -> None:
+async def test_supplied_results_are_truncated() -> None:
     ask = Tool("ask", "Ask.", None)
     model = ScriptedModel([[call("ask", id="c1")], read_on(100), "Done."])
     options = AgentOptions(model="m", provider=model, tools=[ask], max_result_bytes=LIMIT)
@@ -242,7 +242,7 @@ async def test_supplied_results_are_cut() -> None:
     assert "These are bytes 100 to" in str(result.tool_calls[1].content)
 
 
-async def test_client_results_are_cut() -> None:
+async def test_client_results_are_truncated() -> None:
     options = agent()
     async with Client(options) as client:
         await client.query("Go.")
@@ -253,7 +253,7 @@ async def test_client_results_are_cut() -> None:
 
 
 class BrokenStore(MemoryStore):
-    """Keeps no texts: it fails, or hangs."""
+    """A store that keeps no result texts: its calls fail or hang."""
 
     hangs = False
 
@@ -284,12 +284,12 @@ async def test_failing_store_loses_only_the_rest(
     assert str(result.tool_calls[0].content).endswith("The rest is not available.]")
 
 
-async def test_memory_keeps_what_was_used_last() -> None:
+async def test_memory_keeps_most_recently_used_texts() -> None:
     kept = KeptResults(None, capacity=10)
     await kept.keep("s", "a", [b"aaaa"])
     await kept.keep("s", "b", [b"bb", b"bb"])
     assert await kept.read("s", "a", 0, 9) == b"aaaa"
-    await kept.keep("s", "c", [b"cccc", b"dddd", b"eeee"])  # its beginning
+    await kept.keep("s", "c", [b"cccc", b"dddd", b"eeee"])  # only its beginning
     assert [await kept.read("s", one, 1, 2) for one in "abc"] == [None, None, b"cc"]
     assert await kept.read("s", "c", 3, 3) == b"cdd"
     kept.forget("other")

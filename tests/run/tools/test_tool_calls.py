@@ -1,4 +1,4 @@
-"""The calls of one run: given out as they end, together where they end together, and joined."""
+"""The calls of one run: results are returned as calls end, and all calls are joined."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ async def test_ended_calls_are_returned_in_order(
     assert sorted(numbers(await calls.ended())) == ["1", "2"]
     assert numbers(await calls.ended()) == ["3"]
     await trio.sleep(5)
-    assert "call-0" in calls, "until it was given out"
+    assert "call-0" in calls, "kept until it is returned"
     assert numbers(await calls.ended()) == ["0"]
     assert "call-0" not in calls
     assert await calls.join() == []

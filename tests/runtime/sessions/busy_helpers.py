@@ -1,4 +1,4 @@
-"""Sessions that are held while others want them: agents, runs in the background, and checks."""
+"""Helpers for sessions that several runs want at once: agents, background runs and checks."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,32 +16,32 @@ from agent_actors.testing import ScriptedModel, Turn, call, pause, say
 
 
 def asked(messages: Messages) -> list[str]:
-    """What users said, in order."""
+    """Return the texts of the user messages, in order."""
     return [str(message.content) for message in messages if message.role == "user"]
 
 
 def on_record(records: list[AnyEvent] | tuple[AnyEvent, ...]) -> list[str]:
-    """What stands on record, as far as it tells of runs: prompts, rewinds, ends."""
-    told: list[str] = []
+    """Describe the records of runs: their prompts, rewinds and stop reasons."""
+    described: list[str] = []
     for record in records:
         if isinstance(record, UserMessage):
-            told.append(record.text)
+            described.append(record.text)
         elif isinstance(record, SessionRewind):
-            told.append(f"back to {record.to_seq}")
+            described.append(f"back to {record.to_seq}")
         elif isinstance(record, ResultEvent):
-            told.append(record.stop_reason)
-    return told
+            described.append(record.stop_reason)
+    return described
 
 
 @tool
 async def nap(seconds: float) -> str:
-    """Sleeps."""
+    """Sleep."""
     await trio.sleep(seconds)
     return f"slept {seconds:g} s"
 
 
 def answers(request: ModelRequest) -> Turn:
-    """Answers after a second with the last thing said; `nap` and `naps` call tools first."""
+    """Repeat the last message after a second; the prompts `nap` and `naps` call tools first."""
     last = request.messages.last()
     assert last is not None
     if last.content == "nap":
@@ -52,14 +52,14 @@ def answers(request: ModelRequest) -> Turn:
 
 
 def an_agent(model: ScriptedModel | None = None, **options: Any) -> AgentOptions:
-    """An agent that answers as above."""
+    """Return an agent that responds with `answers`."""
     made = model or ScriptedModel(answers)
     return AgentOptions(model="m", provider=made, tools=[nap], **options)
 
 
 @attrs.define(eq=False)
 class Runs:
-    """Runs in the background, by name, and what they came to; each in the order of its end."""
+    """Background runs by name; their results and errors are in the order in which they ended."""
 
     runtime: Runtime
     nursery: trio.Nursery
@@ -69,14 +69,14 @@ class Runs:
     scopes: dict[str, trio.CancelScope] = attrs.field(factory=dict[str, trio.CancelScope])
 
     async def start(self, prompt: str, on_busy: OnBusy = "queue", wait: float = 0.25) -> None:
-        """Begin a run on session `s`, and give it a moment."""
+        """Start a run on session `s`, and wait a moment."""
         run = partial(self.runtime.run, prompt, self.options, session_id="s", on_busy=on_busy)
         await self.begin(prompt, run, wait)
 
     async def steer(
         self, prompt: str, options: AgentOptions | None = None, wait: float = 0.25
     ) -> None:
-        """Say something to the run that holds session `s`."""
+        """Send a message to the run that holds session `s`."""
         await self.begin(prompt, partial(self.runtime.steer, "s", prompt, options), wait)
 
     async def begin(
@@ -90,10 +90,10 @@ class Runs:
         try:
             with self.scopes[name]:
                 self.results[name] = await work()
-        except Exception as error:  # noqa: BLE001 - looked at by the test
+        except Exception as error:  # noqa: BLE001 - checked by the test
             self.errors[name] = error
 
     @property
     def ends(self) -> dict[str, str]:
-        """How each run that has a result ended, in that order."""
+        """The stop reason of each run that has a result, in the order in which the runs ended."""
         return {name: result.stop_reason for name, result in self.results.items()}

@@ -1,4 +1,4 @@
-"""Stores of every kind at a path, and an agent that talks."""
+"""Stores of every kind at a path, and an agent with scripted turns."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -29,17 +29,17 @@ STORES: dict[str, Callable[[Path], SessionStore]] = {
 
 
 def talker(*turns: Turn) -> AgentOptions:
-    """An agent that says this, turn by turn, and can echo."""
+    """Return an agent with these turns and the tool `echo`."""
     return AgentOptions(model="m", provider=ScriptedModel(turns), tools=[echo])
 
 
 async def talk(runtime: Runtime, *turns: Turn, session_id: str = "s", prompt: str = "Go.") -> None:
-    """Run a session once with an agent that says this."""
+    """Run an agent with these turns once on a session."""
     await runtime.run(prompt, talker(*turns), session_id=session_id)
 
 
 async def when_free(work: Callable[[], Awaitable[T]]) -> T:
-    """Do this as soon as another opening of the store has given the session back."""
+    """Call `work` as soon as another opening of the store has released the session."""
     with trio.fail_after(30):
         while True:
             try:
@@ -49,6 +49,6 @@ async def when_free(work: Callable[[], Awaitable[T]]) -> T:
 
 
 async def contents(runtime: Runtime, session_id: str = "s") -> list[str] | None:
-    """What was said in a session, as the store has it."""
+    """Return the contents of a session's messages, as the store has them."""
     history = await runtime.sessions.history(session_id)
     return None if history is None else [message.content for message in history]

@@ -1,4 +1,4 @@
-"""What becomes of a run that is stopped for another, and who comes next."""
+"""Runs that are stopped for another run, and the order of the runs that wait for the session."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ from tests.runtime.sessions.busy_helpers import Runs, an_agent, answers, asked, 
 
 @asynccontextmanager
 async def held(store: MemoryStore | None = None) -> AsyncGenerator[Runs]:
-    """A runtime, and a check of everything at the end."""
+    """Yield a runtime, and check it at the end."""
     store = store or MemoryStore()
     async with open_runtime(store=store) as runtime:
         async with trio.open_nursery() as nursery:
@@ -41,11 +41,11 @@ async def held(store: MemoryStore | None = None) -> AsyncGenerator[Runs]:
         check_history(history)
 
 
-async def told(store: MemoryStore) -> list[str]:
+async def recorded(store: MemoryStore) -> list[str]:
     return on_record(tuple(await store.load("s")))
 
 
-# interrupt
+# `on_busy="interrupt"`.
 
 
 async def test_interrupted_run_keeps_finished_work(
@@ -63,8 +63,8 @@ async def test_interrupted_run_keeps_finished_work(
     assert asked(first.messages) == ["naps"]
     assert asked(runs.results["stop"].messages) == ["naps", "stop"]
     assert runs.results["stop"].text == "You said stop."
-    assert await told(store) == ["naps", "interrupted", "stop", "completed"]
-    assert trio.current_time() < 4, "it was stopped, not waited for"
+    assert await recorded(store) == ["naps", "interrupted", "stop", "completed"]
+    assert trio.current_time() < 4, "the run was stopped, not awaited"
 
 
 async def test_truncated_response_is_paid_not_kept(
@@ -99,7 +99,7 @@ async def test_latest_interrupt_wins_and_loses_nothing(
         "four": "completed",
     }
     assert asked(runs.results["four"].messages) == ["one", "two", "three", "four"]
-    assert len(model.requests) == 2, "two and three were stopped before they asked"
+    assert len(model.requests) == 2, "two and three were stopped before a request"
 
 
 async def test_interrupts_precede_queue_in_order(
@@ -119,14 +119,15 @@ async def test_answered_run_completes_despite_interrupt(autojump_clock: MockCloc
     store = SlowStore()
     async with held(store) as runs:
         await runs.start("one", wait=0)
-        # 0.25 to open, 0.25 for the prompt, 1 for the answer: its last commit is under way.
+        # 0.25 s to open, 0.25 s for the prompt and 1 s for the response: the last commit is in
+        # progress.
         await trio.sleep(1.6)
         await runs.start("two", "rollback")
     assert runs.ends == {"one": "completed", "two": "completed"}
     assert asked(runs.results["two"].messages) == ["one", "two"]
 
 
-async def test_whoever_is_interrupted_reads_to_the_end(autojump_clock: MockClock) -> None:
+async def test_interrupted_stream_is_read_to_end(autojump_clock: MockClock) -> None:
     async with held() as runs:
         async with runs.runtime.stream("nap", runs.options, session_id="s") as stream:
             seen: list[Event] = []
@@ -141,14 +142,14 @@ async def test_whoever_is_interrupted_reads_to_the_end(autojump_clock: MockClock
 
 @tool
 async def deaf() -> str:
-    """Does not hear of cancels for a while."""
+    """Ignore cancellation for a while."""
     with trio.CancelScope(shield=True):
         await trio.sleep(5)
     return "done"
 
 
 def deaf_agent() -> AgentOptions:
-    """Whose first answer calls that tool."""
+    """Return an agent whose first response calls `deaf`."""
     model = ScriptedModel([[call("deaf")], "Fine.", "Fine."])
     return AgentOptions(model="m", provider=model, tools=[deaf])
 
@@ -166,7 +167,7 @@ async def test_abandoned_interrupt_still_stops_run(
     assert asked(runs.results["three"].messages) == ["one", "three"]
 
 
-# rollback
+# `on_busy="rollback"`.
 
 
 @pytest.mark.parametrize("store", [MemoryStore, SlowStore])
@@ -185,7 +186,7 @@ async def test_rolled_back_run_is_paid_only(
     assert asked(runs.results["instead"].messages) == ["before", "instead"]
     records = await made.load("s")
     last_before = max(r.seq or 0 for r in records if getattr(r, "run_id", "") == before.run_id)
-    assert await told(made) == [
+    assert await recorded(made) == [
         "before",
         "completed",
         "naps",
@@ -195,7 +196,7 @@ async def test_rolled_back_run_is_paid_only(
         "completed",
     ]
     results = [r for r in records if isinstance(r, ToolResult)]
-    assert len(results) == 2, "they stay on record, and do not count"
+    assert len(results) == 2, "they stay in the log, but do not count"
 
 
 async def test_interrupt_can_become_a_rollback(
@@ -247,10 +248,10 @@ async def test_rollback_works_during_last_hooks(
         await runs.start("one", wait=2)
         await runs.start("instead", "rollback")
     assert runs.ends == {"one": "rolled_back", "instead": "completed"}
-    assert await told(store) == ["one", "back to 0", "rolled_back", "instead", "completed"]
+    assert await recorded(store) == ["one", "back to 0", "rolled_back", "instead", "completed"]
 
 
-# runtime.interrupt
+# `runtime.interrupt()`.
 
 
 async def test_interrupt_returns_after_run_ended(
@@ -264,8 +265,8 @@ async def test_interrupt_returns_after_run_ended(
     [cut_off] = runs.results["nap"].tool_calls
     assert runs.ends == {"nap": "interrupted"}
     assert cut_off.is_error
-    told = [str(m.content) for m in runs.results["nap"].messages if m.role == "tool"]
-    assert told == ["the run was stopped: a person pressed stop"]
+    recorded = [str(m.content) for m in runs.results["nap"].messages if m.role == "tool"]
+    assert recorded == ["the run was stopped: a person pressed stop"]
 
 
 async def test_interrupt_starts_next_queued_run(autojump_clock: MockClock) -> None:
@@ -278,7 +279,7 @@ async def test_interrupt_starts_next_queued_run(autojump_clock: MockClock) -> No
     assert runs.ends == {"one": "interrupted", "two": "completed"}
 
 
-async def test_interrupt_of_a_free_session_says_so(autojump_clock: MockClock) -> None:
+async def test_interrupt_of_free_session_returns_false(autojump_clock: MockClock) -> None:
     async with open_runtime() as runtime:
         assert not await runtime.interrupt("s")
     with pytest.raises(RuntimeFailure, match="not open"):
@@ -290,7 +291,7 @@ async def test_unstarted_interrupted_run_keeps_prompt(
 ) -> None:
     async with held() as runs:
         runs.nursery.start_soon(runs.start, "one", "reject", 0)
-        while not runs.runtime.is_busy("s"):  # noqa: ASYNC110 - to be there in that very tick
+        while not runs.runtime.is_busy("s"):  # noqa: ASYNC110 - to continue in that very tick
             await trio.lowlevel.checkpoint()
         assert await runs.runtime.interrupt("s")
     assert runs.ends == {"one": "interrupted"}
@@ -304,7 +305,7 @@ async def test_no_policy_reaches_an_ancestor(on_busy: OnBusy, autojump_clock: Mo
 
         @tool
         async def reach() -> str:
-            """Wants the session of the run around it."""
+            """Try to use the session of the enclosing run."""
             for attempt in (
                 lambda: runtime.run("x", agent, session_id="s"),
                 lambda: runtime.steer("s", "x"),
@@ -331,7 +332,7 @@ async def test_tool_may_stop_unrelated_run(autojump_clock: MockClock) -> None:
 
         @tool
         async def stop() -> str:
-            """Stops what goes on elsewhere."""
+            """Stop a run in another session."""
             return str(await runtime.interrupt("s"))
 
         agent = AgentOptions(
@@ -343,7 +344,7 @@ async def test_tool_may_stop_unrelated_run(autojump_clock: MockClock) -> None:
     assert runs.ends == {"nap": "interrupted"}
 
 
-# Places in line.
+# Positions in the queue.
 
 
 async def test_waiting_run_learns_position_changes(

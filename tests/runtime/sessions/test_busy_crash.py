@@ -1,4 +1,4 @@
-"""An actor breaks while a run is stopped for another, or takes what is said to it: all are told."""
+"""Crashes of an actor while a run is being stopped or steered: every caller gets an outcome."""
 
 from collections.abc import Awaitable, Callable
 
@@ -24,19 +24,19 @@ OWNERS: dict[str, Callable[[Runtime], ActorLoop]] = {
 
 @attrs.define(eq=False)
 class Two:
-    """A run, another that wants its session, and an actor that breaks."""
+    """A run, a second run that wants the session of the first, and an actor that crashes."""
 
     on_busy: OnBusy
-    told: dict[str, str] = attrs.field(factory=dict[str, str])
+    outcomes: dict[str, str] = attrs.field(factory=dict[str, str])
 
     async def run(self, runtime: Runtime, prompt: str) -> None:
         try:
             result = await runtime.run(prompt, an_agent(), session_id="s", on_busy=self.on_busy)
-            self.told[prompt] = result.stop_reason
+            self.outcomes[prompt] = result.stop_reason
         except (ActorCrashed, SessionStoreError) as error:
-            self.told[prompt] = type(error).__name__
+            self.outcomes[prompt] = type(error).__name__
 
-    async def until_it_breaks(self, broken: Callable[[Runtime], Awaitable[None]]) -> None:
+    async def run_until_crash(self, broken: Callable[[Runtime], Awaitable[None]]) -> None:
         async with open_runtime(store=SlowStore()) as runtime, trio.open_nursery() as nursery:
             nursery.start_soon(self.run, runtime, "one")
             await trio.sleep(0.375)
@@ -49,14 +49,14 @@ class Two:
 @pytest.mark.parametrize("break_it", [break_loop, break_background])
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback", "steer", "queue"])
 @pytest.mark.parametrize("at", [0.25, 1.125, 1.375])
-async def test_whoever_waits_is_told_and_nobody_hangs(
+async def test_crash_reaches_every_waiting_caller(
     on_busy: OnBusy,
     break_it: Callable[[ActorLoop], None],
     owner_of: Callable[[Runtime], ActorLoop],
     at: float,
     autojump_clock: MockClock,
 ) -> None:
-    """At the last of these times an input is being put on record."""
+    """At the last of these times, an input is being recorded."""
     two = Two(on_busy)
 
     async def broken(runtime: Runtime) -> None:
@@ -64,15 +64,15 @@ async def test_whoever_waits_is_told_and_nobody_hangs(
         break_it(owner_of(runtime))
 
     with trio.fail_after(1_000), pytest.raises(ActorCrashed):
-        await two.until_it_breaks(broken)
-    assert set(two.told) == {"one", "two"}
-    # Whether the input had been taken is told truly also then.
+        await two.run_until_crash(broken)
+    assert set(two.outcomes) == {"one", "two"}
+    # The outcome is also correct if the input had already been taken.
     taken = {"steered"} if on_busy == "steer" else set[str]()
-    assert two.told["two"] in {"ActorCrashed", "SessionStoreError"} | taken
+    assert two.outcomes["two"] in {"ActorCrashed", "SessionStoreError"} | taken
 
 
 async def test_crash_during_recording_does_not_hang(autojump_clock: MockClock) -> None:
-    """The run that took it never comes to its end."""
+    """The run that took the input never ends normally."""
     two = Two("steer")
 
     async def broken(runtime: Runtime) -> None:
@@ -83,5 +83,5 @@ async def test_crash_during_recording_does_not_hang(autojump_clock: MockClock) -
         break_loop(runtime._actors.runs)
 
     with trio.fail_after(1_000), pytest.raises(ActorCrashed):
-        await two.until_it_breaks(broken)
-    assert set(two.told) == {"one", "two"}
+        await two.run_until_crash(broken)
+    assert set(two.outcomes) == {"one", "two"}

@@ -1,8 +1,8 @@
-"""One session that many want at once, under every policy: what was said, who was next, what counts.
+"""One session that many callers want at once, under every policy.
 
-Any plan holds to the same rules. Records are valid, and what is in memory is their fold. No two
-runs overlap. Runs that wait get the session in the order in which they came, unless one of those
-that stop stands before them. What a caller was told of its input is true of the history.
+The same rules hold for every plan. The records are valid, and the state in memory is their fold.
+No two runs overlap. Waiting runs get the session in the order of their arrival, except that runs
+which stop the holder go first. The outcome that a caller gets for its input matches the history.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ STOPPERS = ("interrupt", "rollback")
 
 @attrs.frozen
 class Act:
-    """Somebody wants the session, or only wants the run that has it to stop."""
+    """A caller that wants the session, or that only wants to stop the run that holds it."""
 
     kind: Kind
     naps: tuple[float, ...]
@@ -54,7 +54,7 @@ ACTS = st.builds(
 
 @attrs.define(eq=False)
 class Party:
-    """Everybody who wants the session, and what they were told."""
+    """All callers that want the session, and the outcomes that they got."""
 
     runtime: Runtime
     results: dict[str, RunResult[object]] = attrs.field(factory=dict[str, RunResult[object]])
@@ -90,9 +90,9 @@ class Party:
 
 
 def check_what_was_said(party: Party, records: Sequence[Event]) -> None:
-    """What callers were told is what is on record."""
+    """Check that the callers' outcomes match the records."""
     said = [e.text for e in records if isinstance(e, UserMessage)]
-    assert len(set(said)) == len(said), "an input was taken once or run once"
+    assert len(set(said)) == len(said), "each input was taken once or run once"
     runs_of = {e.text: e.run_id for e in records if isinstance(e, UserMessage)}
     undone = {e.run_id for e in records if isinstance(e, SessionRewind)}
     kept = asked(fold(records).history())
@@ -104,12 +104,12 @@ def check_what_was_said(party: Party, records: Sequence[Event]) -> None:
             continue
         assert result.stop_reason in ("completed", "interrupted", "rolled_back")
         assert (result.run_id in undone) == (result.stop_reason == "rolled_back")
-        assert runs_of[name] == result.run_id, "a run that got its session said so"
+        assert runs_of[name] == result.run_id, "a run that got its session has its prompt"
     assert not party.refused & set(said)
 
 
 def check_order(acts: dict[str, Act], records: Sequence[Event]) -> None:
-    """Runs that wait begin in the order in which they came; those that stop, too."""
+    """Check that waiting runs begin in order of arrival, and so do runs that stop others."""
     firsts = {e.run_id: e for e in reversed(records) if isinstance(e, UserMessage)}
     begun = [
         firsts[e.run_id].text for e in records if isinstance(e, SystemInit) and e.run_id in firsts
@@ -129,7 +129,7 @@ def test_concurrent_results_match_the_session(plan: list[tuple[float, Act]], slo
             party = Party(runtime)
             async with trio.open_nursery() as nursery:
                 for name, (delay, _) in enumerate(plan):
-                    # Never two in one tick: who came first would be anybody's guess.
+                    # Two callers never arrive in one tick, because their order would be undefined.
                     await trio.sleep(delay + 0.01)
                     nursery.start_soon(partial(party.carry_out, str(name), acts[str(name)]))
             check_quiet(runtime)

@@ -1,5 +1,7 @@
-"""Over real sockets: a run that is stopped closes its connection at once, and one that is steered
-asks again."""
+"""Busy sessions over real sockets.
+
+A stopped run closes its connection at once. A steered run sends another request.
+"""
 
 import pytest
 import trio
@@ -10,19 +12,19 @@ from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, hang,
 from tests.run.helpers import check_quiet
 from tests.runtime.sessions.busy_helpers import Runs, asked
 
-# Seconds; only a test that fails waits so long.
+# Seconds; only a failing test waits this long.
 LIMIT = 10.0
 
 
 def script(request: EndpointRequest) -> Reply:
-    """`endless` is answered by a beginning and nothing more; all else plainly."""
+    """Return a response that never ends for `endless`, and a complete one otherwise."""
     if request.last_content == "endless":
         return reply(say("It is "), hang())
     return reply(f"You said {request.last_content}.")
 
 
-async def until_it_shows(endpoint: ScriptedEndpoint) -> None:
-    """Until an answer is under way."""
+async def wait_for_response(endpoint: ScriptedEndpoint) -> None:
+    """Wait until a response is in progress."""
     with trio.fail_after(LIMIT):
         while not endpoint.live_responses:  # noqa: ASYNC110 - real time, a few turns of the loop
             await trio.sleep(0.001)
@@ -38,7 +40,7 @@ async def test_stopped_run_closes_connection_first(
             async with trio.open_nursery() as nursery:
                 runs = Runs(runtime, nursery, options)
                 await runs.start("endless", wait=0)
-                await until_it_shows(endpoint)
+                await wait_for_response(endpoint)
                 await runs.start("second", on_busy, wait=0)
             await endpoint.wait_quiet()
         first, second = runs.results["endless"], runs.results["second"]
@@ -49,7 +51,7 @@ async def test_stopped_run_closes_connection_first(
         check_quiet(runtime)
 
 
-async def test_when_interrupt_returns_the_connection_is_closed() -> None:
+async def test_interrupt_returns_after_connection_closed() -> None:
     async with ScriptedEndpoint(script) as endpoint, open_runtime() as runtime:
         options = AgentOptions(model="m", base_url=endpoint.base_url)
         with trio.fail_after(LIMIT):
@@ -57,10 +59,11 @@ async def test_when_interrupt_returns_the_connection_is_closed() -> None:
                 runs = Runs(runtime, nursery, options)
                 for _ in range(5):
                     await runs.start("endless", wait=0)
-                    await until_it_shows(endpoint)
+                    await wait_for_response(endpoint)
                     assert await runtime.interrupt("s", "stop")
                     check_quiet(runtime)
-                    # The endpoint has not sent its end: only a closed connection ends the answer.
+                    # The endpoint has not ended its response: only a closed connection ends the
+                    # response.
                     await endpoint.wait_quiet()
         assert runs.ends == {"endless": "interrupted"}
 
@@ -79,7 +82,7 @@ async def test_steered_run_reuses_its_connection() -> None:
             async with trio.open_nursery() as nursery:
                 runs = Runs(runtime, nursery, options)
                 await runs.start("one", wait=0)
-                await until_it_shows(endpoint)
+                await wait_for_response(endpoint)
                 await runs.steer("two", wait=0)
                 while not runtime.statistics().gate.waiting:  # noqa: ASYNC110 - as above
                     await trio.sleep(0.001)

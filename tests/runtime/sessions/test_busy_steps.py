@@ -1,7 +1,8 @@
-"""Stopping, rolling back and steering a run at each step that it takes, one step after another.
+"""Stop, roll back and steer a run at each of its steps, one step after another.
 
-Each time the same holds: every caller has an outcome, records and history are valid, what was said
-stands in the history once if anybody was told so, and the session goes on.
+The same conditions hold each time. Every caller gets an outcome. The records and the history are
+valid. An input that was reported as taken is in the history exactly once. The session can be used
+afterwards.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -31,13 +32,15 @@ from tests.runtime.sessions.busy_helpers import asked
 
 
 def anything(_: object) -> bool:
-    """The other run may still be under way; that nothing is left is seen when it has ended."""
+    """Allow any task: the other run may still be in progress. Later checks see that it left
+    nothing.
+    """
     return True
 
 
 @attrs.define(eq=False)
 class Contest:
-    """A run `go` on session `s`, and something that happens to it at any step."""
+    """A run `go` on session `s`, and an action that happens at any step of the run."""
 
     runtime: Runtime
     store: MemoryStore
@@ -51,7 +54,7 @@ class Contest:
     ended: trio.Event = attrs.field(factory=trio.Event)
 
     def happens(self, work: Callable[[], Awaitable[None]]) -> None:
-        """In a task of its own, at a step of the run."""
+        """Start the action in its own task, at a step of the run."""
 
         async def to_the_end() -> None:
             await work()
@@ -89,7 +92,7 @@ async def contest(slow: bool) -> AsyncGenerator[Contest]:
 
 
 async def check_all(at: Contest) -> None:
-    """What holds whatever happened."""
+    """Check the conditions that hold for every action at every step."""
     await at.ended.wait()
     at.probe.check()
     check_quiet(at.runtime)
@@ -99,7 +102,7 @@ async def check_all(at: Contest) -> None:
     history = at.runtime.history("s")
     assert history is not None
     check_history(history)
-    assert fold(records).history() == history, "what is in memory is what is on record"
+    assert fold(records).history() == history, "the history in memory differs from the log"
     for prompt, outcome in at.outcomes.items():
         check_history(outcome.messages)
         assert asked(history).count(prompt) <= 1
@@ -115,7 +118,7 @@ def at_every_step(
     check: Callable[[Contest], Awaitable[None]],
     slow: bool,
 ) -> None:
-    """Have this happen at each step of the run in turn."""
+    """Perform the action at each step of the run in turn."""
 
     async def look(step: int, outcome: StepOutcome[Contest]) -> None:
         at = outcome.subject
@@ -146,7 +149,7 @@ def test_interrupt_keeps_both_prompts(slow: bool) -> None:
         assert first.stop_reason in ("interrupted", "completed")
         assert asked(second.messages) in (["before", "go", "second"], ["before", "second"])
         if asked(second.messages) == ["before", "second"]:
-            # It came first: the run that is watched had not even asked for the session.
+            # The second run came first: the observed run had not even asked for the session.
             assert first.stop_reason == "completed"
 
     at_every_step(lambda at: at.run("second", "interrupt"), check, slow)
@@ -176,7 +179,7 @@ def test_interrupt_call_yields_a_result(slow: bool) -> None:
         assert first.stop_reason in ("interrupted", "completed")
         if first.stop_reason == "interrupted":
             assert at.stopped
-        assert asked(first.messages) == ["before", "go"], "a run that got its session said it"
+        assert asked(first.messages) == ["before", "go"], "the prompt of a started run stays"
 
     at_every_step(lambda at: at.interrupt(), check, slow)
 
@@ -223,7 +226,7 @@ def test_second_caller_may_be_cancelled_anywhere(on_busy: OnBusy, slow: bool) ->
         assert history is not None
         second = at.outcomes.get("second")
         if second is None and on_busy == "steer":
-            # Told that it was cancelled: then it was not said by the other run.
+            # The caller was cancelled, so the other run did not take its input.
             assert "second" not in asked(at.outcomes["go"].messages)
         if second is not None and second.stop_reason == "steered":
             assert "second" in asked(at.outcomes["go"].messages)

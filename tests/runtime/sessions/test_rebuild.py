@@ -1,4 +1,4 @@
-"""Conversations that are rebuilt from events, and imports of bare events."""
+"""Messages rebuilt from events, and imports of bare events."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What runs leave of their sessions: numbers, times, metadata; through evictions and openings."""
+"""State that runs leave in their sessions: numbers, times and metadata, also after evictions."""
 
 import itertools
 import time
@@ -126,7 +126,7 @@ async def test_run_records_its_environment(make: MakeStore, tmp_path: Path) -> N
         assert "agent_name" not in info.metadata
 
 
-async def test_profile_provider_is_noted_by_name() -> None:
+async def test_profile_provider_is_recorded_by_name() -> None:
     async with ScriptedEndpoint(["Fine."]) as endpoint, open_runtime() as runtime:
         options = AgentOptions(provider="ollama", base_url=endpoint.base_url, model="m")
         await runtime.run("Go.", options, session_id="s")
@@ -143,7 +143,7 @@ async def test_child_session_is_found_by_parent(make: MakeStore, tmp_path: Path)
 
         @tool
         async def delegate() -> str:
-            """Have another do it."""
+            """Run another agent."""
             helper = attrs.evolve(talker("Done."), agent_name="helper")
             return (await runtime.run("Do it.", helper, session_id="child")).text
 
@@ -162,7 +162,7 @@ async def test_child_session_is_found_by_parent(make: MakeStore, tmp_path: Path)
         await talk(runtime, "On my own.", session_id="child")
         again = await runtime.sessions.info("child")
         assert again is not None
-        assert again.metadata["parent_session_id"] == "parent", "whose child it was stays"
+        assert again.metadata["parent_session_id"] == "parent", "the parent session stays recorded"
 
 
 @pytest.mark.feature("WICK-029")
@@ -208,7 +208,7 @@ async def test_session_alternates_between_two_runtimes(make: MakeStore, tmp_path
 
 
 @on_disk
-async def test_what_another_deleted_begins_anew(make: MakeStore, tmp_path: Path) -> None:
+async def test_session_deleted_elsewhere_starts_anew(make: MakeStore, tmp_path: Path) -> None:
     path = tmp_path / "store"
     async with open_runtime(store=make(path)) as one, open_runtime(store=make(path)) as two:
         await talk(one, "One.")
@@ -223,7 +223,7 @@ async def test_what_another_deleted_begins_anew(make: MakeStore, tmp_path: Path)
         assert await contents(one) == wanted
         history = one.history("s")
         assert history is not None
-        assert [message.content for message in history] == wanted, "and not what it remembered"
+        assert [message.content for message in history] == wanted, "not the history in memory"
         check_records(await one.sessions.records("s"))
 
 

@@ -1,4 +1,4 @@
-"""What names no session is refused where it is said, before anything has begun."""
+"""Invalid session ids are refused by the call that gets them, before any work begins."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What can be done with sessions while no run holds them, over every store."""
+"""Operations on sessions that no run holds, over every store."""
 
 import json
 import re
@@ -46,7 +46,7 @@ from tests.runtime.sessions.helpers import STORES, contents, talk, talker
 
 
 class Clock:
-    """The wall clock of the runtime; `days` sets it forward."""
+    """The wall clock of the runtime; `days` moves it forward."""
 
     days: float = 0.0
 
@@ -70,7 +70,7 @@ async def runtime(
         check_quiet(runtime)
 
 
-# Looking.
+# Reading.
 
 
 async def test_sessions_are_listed_by_page_and_metadata(runtime: Runtime) -> None:
@@ -128,7 +128,7 @@ async def test_prompt_is_committed_before_model_call(
 
 
 @pytest.mark.feature("WICK-007", "WICK-025", "WICK-096")
-async def test_what_a_session_adds_up_to(runtime: Runtime) -> None:
+async def test_session_totals(runtime: Runtime) -> None:
     await talk(runtime, *USE)
     todo = Todo("1", "Look.", "in_progress")
     await runtime.sessions.record(
@@ -173,7 +173,7 @@ async def test_active_skills_are_in_prompt(runtime: Runtime) -> None:
     ]
 
 
-async def test_an_id_that_is_none_is_refused(runtime: Runtime) -> None:
+async def test_invalid_id_is_refused(runtime: Runtime) -> None:
     for bad in ("", "a\nb", "x" * 257):
         with pytest.raises(SessionStoreError):
             await runtime.sessions.history(bad)
@@ -448,7 +448,7 @@ async def test_openai_messages_import_and_export(runtime: Runtime) -> None:
         await runtime.sessions.import_messages([*wire, head])
 
 
-# Beside runs.
+# During runs.
 
 
 async def test_held_session_is_read_only(runtime: Runtime) -> None:
@@ -490,7 +490,7 @@ async def test_tool_cannot_change_own_session() -> None:
         assert "is using it" in str(result.tool_calls[0].content)
 
 
-async def test_observers_see_what_is_changed(runtime: Runtime) -> None:
+async def test_observers_see_session_changes(runtime: Runtime) -> None:
     seen: list[AnyEvent] = []
 
     async def note(event: Event) -> None:

@@ -1,7 +1,7 @@
-"""Sessions against a simple model: whatever is done to them, they are what the model says.
+"""Sessions match a simple model after any sequence of operations.
 
-Two runtimes share a store on disk. What a crash leaves is what the store's files hold at the time:
-they are copied while a run is under way, and two new runtimes open the copy.
+Two runtimes share a store on disk. A simulated crash leaves the files that the store has at that
+time: they are copied while a run is in progress, and two new runtimes open the copy.
 """
 
 import shutil
@@ -37,14 +37,14 @@ points = st.floats(0, 1)
 
 @tool
 async def hold() -> str:
-    """Goes on for ever."""
+    """Never return."""
     await trio.Event().wait()
     return "never"
 
 
 @attrs.define
 class Model:
-    """A session as it should be: what was said as of some of its records, the last one included."""
+    """The expected messages of a session, as of some of its records, including the last."""
 
     marks: list[tuple[int, Said]] = attrs.field(factory=lambda: [(0, ())])
 
@@ -57,7 +57,7 @@ class Model:
 
 
 class Loop:
-    """A `trio.run` in a thread of its own, and two runtimes in it."""
+    """A `trio.run` in its own thread, with two runtimes."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -71,20 +71,20 @@ class Loop:
         assert self._begun.wait(30)
 
     def do(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do this in the loop, as soon as no other runtime has the session."""
+        """Do the work in the loop, as soon as no other runtime holds the session."""
         return trio.from_thread.run(when_free, work, trio_token=self._token)
 
     def reopen(self) -> None:
-        """Close both runtimes, and open two on what is at the path."""
+        """Close both runtimes, and open two new ones on the current path."""
         self._begun.clear()
         trio.from_thread.run_sync(self._left.set, trio_token=self._token)
         assert self._begun.wait(30)
 
     def copy(self) -> None:
-        """What a crash leaves from here on is what is there now."""
+        """Copy the files as a crash would leave them now, and use the copy from here on."""
         self._copies += 1
         place = self.root / str(self._copies)
-        # The database before its log: what was moved meanwhile is then in both.
+        # Copy the database before its log: data that is moved meanwhile is then in both.
         shutil.copytree(self.path.parent, place, copy_function=_copied, dirs_exist_ok=True)
         self.path = place / "store"
 
@@ -118,7 +118,7 @@ def agent(*turns: Turn) -> AgentOptions:
 
 
 class Sessions(RuleBasedStateMachine):
-    """The rules."""
+    """The rules of the state machine."""
 
     kind: ClassVar[str] = ""
 
@@ -131,7 +131,7 @@ class Sessions(RuleBasedStateMachine):
         self.loop.end()
 
     def after(self, name: str, side: int, said: Said, *, begins: bool = False) -> None:
-        """What was done has led to this; the numbers of records only grow."""
+        """Check that the record numbers have grown, and record the messages in the model."""
         info = self.loop.do(partial(self.loop.runtimes[side].sessions.info, name))
         assert info is not None
         model = Model() if begins else self.models.setdefault(name, Model())
@@ -160,7 +160,7 @@ class Sessions(RuleBasedStateMachine):
 
     @staticmethod
     async def _run(runtime: Runtime, options: AgentOptions, name: str) -> Messages:
-        # Made anew: one that was refused may be tried again.
+        # Create the run again for each attempt, because a refused run may be tried again.
         result = await runtime.run("Go.", options, session_id=name)
         check_history(result.messages)
         return result.messages
@@ -184,7 +184,7 @@ class Sessions(RuleBasedStateMachine):
             runtime = self.loop.runtimes[side]
             async with runtime.stream("Go.", options, session_id=name) as events:
                 async for event in events:
-                    # Before its own, a run closes what a crash left open.
+                    # Before its own calls, a run closes the calls that a crash left open.
                     if event.type == last and not getattr(event, "synthetic", False):
                         break
                 if crash:
@@ -269,7 +269,7 @@ class Sessions(RuleBasedStateMachine):
                 assert await runtime.sessions.check(name) == ()
 
 
-# Each example opens stores and threads: few by default, and more where all else is looked at long.
+# Each example opens stores and threads: few examples by default, more in the deep profile.
 quick = settings(
     max_examples=max(8, settings().max_examples // 20),
     stateful_step_count=12,
@@ -278,13 +278,13 @@ quick = settings(
 
 
 class SqliteSessions(Sessions):
-    """Over `SqliteStore`."""
+    """The rules over `SqliteStore`."""
 
     kind = "SqliteStore"
 
 
 class JsonlSessions(Sessions):
-    """Over `JsonlStore`."""
+    """The rules over `JsonlStore`."""
 
     kind = "JsonlStore"
 

@@ -1,4 +1,4 @@
-"""A change of a session that is cancelled, at any step, is carried out whole or not at all."""
+"""A session change that is cancelled at any step is carried out completely or not at all."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from tests.runtime.sessions.helpers import talk
 
 
 class SlowStore(MemoryStore):
-    """A store that is waited for, before and after whatever it does."""
+    """A store that sleeps before and after each operation."""
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
         await trio.sleep(0.01)
@@ -64,9 +64,9 @@ async def change(runtime: Runtime, kind: str) -> None:
         await sessions.delete("s")
 
 
-# Records of the session before.
+# Number of records of the session before the change.
 RECORDS = 9
-# What each leaves: records of the session itself, and of the new one, when it was carried out.
+# Number of records that each change adds to the session, and number of records of the new session.
 CHANGES = {
     "fork": (0, 3),
     "import": (0, 10),
@@ -90,7 +90,7 @@ def test_cancelled_change_is_complete_or_absent(kind: str) -> None:
         done = (0 if more is None else RECORDS + more, new)
         assert (count, made) in {(RECORDS, 0), done}, (step, count, made)
         if not outcome.cancelled:
-            assert (count, made) == done, "what returns has been carried out"
+            assert (count, made) == done, "a call that returns has made its change"
         seen.add((count, made) == done)
         for name in ("s", "new"):
             await talk(runtime, "On.", session_id=name)

@@ -1,4 +1,4 @@
-"""A session's directory has a name of its own, on every file system."""
+"""A session's directory has a name that is unique on every file system."""
 
 import re
 import unicodedata
@@ -64,7 +64,7 @@ def test_ids_map_to_distinct_names(
 
 
 @given(NAMES | TRICKY)
-def test_name_is_short_and_no_path(name: str) -> None:
+def test_name_is_short_without_separators(name: str) -> None:
     made = directory_name(name)
     assert re.fullmatch(r"[a-z0-9._%~-]{1,200}", made)
     assert made[0] != "."

@@ -1,4 +1,4 @@
-"""Sessions that are kept for a while."""
+"""Idle sessions stay locked for a while."""
 
 from agent_actors.stores.disk.idle_sessions import IdleSessions
 

@@ -1,4 +1,4 @@
-"""Which opening has which session."""
+"""Locks record which opening of a store holds which session."""
 
 import errno
 import fcntl

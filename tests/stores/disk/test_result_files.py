@@ -1,4 +1,4 @@
-"""Complete texts of tool results on disk: bounded, owner-only, and never half written."""
+"""Complete texts of tool results on disk: limited in size, owner-only, and never half written."""
 
 import os
 from pathlib import Path

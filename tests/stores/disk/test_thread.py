@@ -1,4 +1,4 @@
-"""A store's thread: order, outcomes, cancellation, and what is done later."""
+"""A store's thread: order, outcomes, cancellation, and postponed work."""
 
 import logging
 import threading

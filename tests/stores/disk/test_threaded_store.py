@@ -1,4 +1,4 @@
-"""What both stores on disk do beyond the contract: they share, they last, they clean up."""
+"""Behavior of both stores on disk beyond the contract: sharing, durability, and cleanup."""
 
 import logging
 import math
@@ -61,9 +61,9 @@ def kind_of(make: Make) -> str:
 
 async def all_given_back(store: DiskStore) -> None:
     with trio.fail_after(5):
-        while store._kept:  # noqa: ASYNC110 - a thread gives them back
+        while store._kept:  # noqa: ASYNC110 - a thread releases them
             await trio.sleep(0.001)
-    await store.info("s")  # the thread has released what it took
+    await store.info("s")  # by now, the thread has released its locks
 
 
 async def test_committed_records_survive_reopening(make: Make) -> None:
@@ -120,7 +120,7 @@ async def test_files_are_for_their_owner_only(make: Make, tmp_path: Path) -> Non
 # Opening and closing.
 
 
-async def test_unopened_store_says_so(make: Make) -> None:
+async def test_unopened_store_is_an_error(make: Make) -> None:
     store = make()
     store.released("s")
     store.evicted("s")
@@ -161,7 +161,7 @@ async def test_cancelled_close_completes(make: Make) -> None:
         scope.cancel()
         await store.aclose()
     assert scope.cancelled_caught
-    await store.open()  # behind the closing, which has let go of the session
+    await store.open()  # runs after the close, which has released the session
     async with opened(make()) as other:
         assert await other.append([append(1, "b")]) == [None]
     await store.aclose()
@@ -181,7 +181,7 @@ async def test_session_has_one_writer(make: Make) -> None:
             await other.load("s")
         with pytest.raises(SessionBusy):
             await other.delete("s")
-        # To look at it is no use of it.
+        # Reading does not take the session.
         assert len(await other.export("s")) == 1
         assert await other.annotate("s", {"seen": True})
         info = await one.info("s")
@@ -189,7 +189,7 @@ async def test_session_has_one_writer(make: Make) -> None:
         assert info.metadata == {"seen": True}
         assert await one.append([append(1, "b")]) == [None]
         one.released("s")
-        await one.info("s")  # what was released goes with the next job, at the latest
+        await one.info("s")  # the next job releases the session, if not earlier
         assert tuple(await other.load("s")) == notes(1, "a", "b")
         assert await other.append([append(2, "c")]) == [None]
         other.released("s")
@@ -244,7 +244,7 @@ async def test_lock_failure_is_store_error(make: Make, monkeypatch: pytest.Monke
         await store.append([append(0, "a")])
         with monkeypatch.context() as patch:
             patch.setattr(store._core, "alone", fails)
-            store._looks = True  # the job looks, and not the thread by itself
+            store._looks = True  # check in the job rather than in the idle thread
             store.released("s")
             with pytest.raises(SessionStoreError, match="No locks"):
                 await store.info("s")
@@ -321,7 +321,7 @@ async def test_two_runtimes_share_one_store(make: Make) -> None:
 
 
 class Provider:
-    """A provider of one function."""
+    """A provider with a single method."""
 
     def __init__(self, answer: Callable[[object], object]) -> None:
         self.complete = answer
@@ -352,7 +352,7 @@ async def test_old_sessions_are_pruned_daily(make: Make, caplog: pytest.LogCaptu
     store = make(cleanup_period_days=30, wall_clock=lambda: 31 * DAY)
     with caplog.at_level(logging.INFO, "agent_actors.stores"):
         async with opened(store):
-            await store.info("old")  # it is done when the thread comes to it
+            await store.info("old")  # done when the thread gets to it
             assert await store.info("old") is None
             assert await store.info("young") is not None
     [record] = caplog.records
@@ -418,7 +418,9 @@ async def test_replaced_store_fails_every_call(
                 target.mkdir()
             else:
                 target.write_bytes(moved.read_bytes())
-        told = f"'{target.name}' was {'replaced' if replaced else 'deleted'} while the store was"
+        expected = (
+            f"'{target.name}' was {'replaced' if replaced else 'deleted'} while the store was"
+        )
         for call in (
             store.append([append(1, "b")]),
             store.load("s"),
@@ -427,7 +429,7 @@ async def test_replaced_store_fails_every_call(
             store.annotate("s", {"n": 1}),
             store.delete("s"),
         ):
-            with pytest.raises(SessionStoreError, match=told):
+            with pytest.raises(SessionStoreError, match=expected):
                 await call
         if replaced and moved.is_dir():
             target.rmdir()
@@ -492,7 +494,7 @@ def test_unwritable_store_can_be_read(make: Make, closed: bool) -> None:
     async def write(folder: Path) -> None:
         async with opened(STORES[kind](folder / "original" / "store")) as store:
             await store.append([append(0, "a", "b", metadata={"n": 1})])
-            if not closed:  # as a kill would leave it
+            if not closed:  # leave the files as after a kill
                 shutil.copytree(folder / "original", folder / "copy")
         if closed:
             shutil.copytree(folder / "original", folder / "copy")
