@@ -282,18 +282,18 @@ class Subscription:
         try:
             with trio.move_on_after(self._timeout) as deadline:
                 await await_unprotected(self._handler, event)
-        except BaseException as error:  # only affects its own subscription
+        except BaseException as error:  # noqa: ASYNC103 - only affects its own subscription
             if is_cancellation(error):
                 raise
             self._failed += 1
             rest = self._take_interrupt(error)
             if rest is None:
-                return
+                return  # noqa: ASYNC104
             stop = find_exit_request(rest)
             if stop is not None:
-                raise stop from None
+                raise stop from None  # noqa: ASYNC104
             _LOG.exception("an observer raised an exception for event %s", event.type)
-            return
+            return  # noqa: ASYNC104
         if deadline.cancelled_caught:
             self._failed += 1
             _LOG.error(

@@ -463,7 +463,7 @@ class ToolExecutor:
                 return await self._in_abandonable_thread(work)
             await request.held.take(self._threads, request.run.run_id)
             return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
-        except BaseException as error:  # every exception that a tool raises becomes its result
+        except BaseException as error:  # noqa: ASYNC103 - every exception that a tool raises becomes its result
             if is_cancellation(error):
                 raise
             rest = self.owner.take_interrupt(error)

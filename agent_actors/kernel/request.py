@@ -231,7 +231,7 @@ class Request(Generic[T]):
                 self._value.append(self._missed())
         except Exception as raised:  # noqa: BLE001 - every error goes to the caller
             error = raised
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: ASYNC103
             # This cancellation is not the request's own: the actor is ending and cancels its
             # workers.
             if isinstance(raised, trio.Cancelled) and not is_cancellation(raised):

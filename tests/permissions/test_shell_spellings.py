@@ -257,3 +257,22 @@ def test_any_text_can_be_read(line: str) -> None:
 def test_hostile_line_is_read(unit: str) -> None:
     line = (unit * LONGEST_LINE)[:LONGEST_LINE]
     assert len(readable_commands(line)) < 100
+
+
+@pytest.mark.parametrize(
+    ("line", "commands"),
+    [
+        ('$"rm" x', ["rm x"]),
+        ("source <(echo rm x)", ["echo rm x", "source ?", "?"]),
+        ("cat <<", ["cat"]),
+        ("cat <<EOF\n$(rm x)\nEOF", ["cat", "rm x"]),
+        ("cat <<'EOF'\n$(rm x)\nEOF", ["cat"]),
+        ("cat <<EOF\nis open", ["cat"]),
+        ("echo x | sh", ["echo x", "sh", "?"]),
+        ("(" * 60 + "rm x", ["?"]),
+    ],
+)
+def test_commands_of_line(line: str, commands: list[str]) -> None:
+    """A question mark is a part that cannot be read."""
+    found = [one.text + "?" * (not one.complete) for one in readable_commands(line)]
+    assert found == commands

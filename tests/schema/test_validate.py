@@ -195,6 +195,11 @@ def test_unknown_field_lists_known_ones() -> None:
             "k",
             "field a: expected one of 'b' or 'c', got string 'k'",
         ),
+        (
+            {"anyOf": [{"items": {"type": "string"}}, {"items": {"type": "integer"}}]},
+            [None],
+            "no alternative: field a[0]: expected string, got null; field a[0]: expected integer",
+        ),
         ({"minimum": 5}, 3, "field a: 3 is less than the minimum of 5"),
         ({"type": ["string", "null"]}, True, "field a: expected null or string, got boolean True"),
         ({"type": "integer"}, math.nan, "got null"),

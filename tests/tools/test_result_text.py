@@ -1,5 +1,6 @@
 """Measuring and truncating the text of tool results, in slices."""
 
+import dataclasses
 import json
 from typing import cast
 
@@ -111,6 +112,11 @@ class Report:
     lines: list[str]
 
 
+@dataclasses.dataclass
+class Page:
+    lines: list[str]
+
+
 @pytest.mark.parametrize(
     ("value", "fast"),
     [
@@ -122,6 +128,8 @@ class Report:
         ([[[1] * 90] * 9] * 9, False),
         (Report(["x"] * 600), False),
         (Report(["x"] * 6), True),
+        (Page(["x"] * 600), False),
+        (Page(["x"] * 6), True),
     ],
 )
 def test_slow_conversions_are_recognised(value: object, fast: bool) -> None:

@@ -41,6 +41,11 @@ class _Detail:
         text = self.fields.get(text_key)
         self.pieces: list[str] = [text] if isinstance(text, str) else []
 
+    @property
+    def is_empty(self) -> bool:
+        """True if the detail consists of an empty text without a signature."""
+        return bool(self.text_key) and not any(self.pieces) and not self.fields.get("signature")
+
     def takes(self, fragment: JsonObject) -> bool:
         """Return whether a fragment of the same type and index continues this detail."""
         for key in ("id", "index"):
@@ -97,7 +102,9 @@ class ReasoningDetails:
         return "".join(self._take(item, whole=whole) for item in found)
 
     def whole(self) -> list[JsonValue]:
-        """Return the complete details, in the order in which they began."""
+        """Return the complete details, in the order in which they began; none if all are empty."""
+        if all(item.is_empty for item in self._details):
+            return []
         return [dict(found) for item in self._details if (found := mend_object(item.whole()))]
 
     def _take(self, fragment: JsonObject, *, whole: bool) -> str:

@@ -30,7 +30,7 @@ from agent_actors.tools.result_text import Content, cut_content, is_small, text_
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
-async def _nothing(call_id: str, offset: int) -> ToolOutput:
+async def _nothing(call_id: str, offset: int) -> ToolOutput:  # noqa: ASYNC124
     return ToolOutput(f"call {call_id!r} has no result at offset {offset}", is_error=True)
 
 

@@ -456,3 +456,8 @@ def test_arguments_before_name_are_joined_once(monkeypatch: pytest.MonkeyPatch) 
     before = len(joined)
     assembler.feed(ToolCallDelta(0, "", "f", ""))
     assert (before, len(joined)) == (1, 2)
+
+
+def test_empty_text_after_reason_is_no_content() -> None:
+    found = finished(TextDelta("a"), STOP, TextDelta(""))
+    assert (found.finish_reason, found.blocks) == ("stop", (TextBlock("a"),))

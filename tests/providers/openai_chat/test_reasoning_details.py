@@ -117,6 +117,11 @@ def test_details_of_whole_message_are_unchanged() -> None:
     assert (details_of(found), thinking(found)) == (listed, "ab")
 
 
+def test_empty_details_make_no_block() -> None:
+    found = answer(piece({"type": "reasoning.text", "text": "", "index": 0}), text("Hi", "stop"))
+    assert [block.type for block in found.blocks] == ["text"]
+
+
 def test_possibly_incomplete_details_are_dropped() -> None:
     parts = (piece({**CLAUDE, "text": "a"}), text("Hi"))
     assert not any(block.extra for block in answer(*parts, done=False).blocks)

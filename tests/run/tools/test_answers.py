@@ -38,7 +38,7 @@ WRONG: list[tuple[Answer, str]] = [
     (cast("Answer", 5), "got 5"),
     (cast("Answer", None), "got None"),
     (cast("Answer", ["yes"]), r"got \['yes'\]"),
-    (misfit("other(x)"), "must name the tool 'echo'"),
+    (misfit("other(x)"), "must name the tool of the call, 'echo'"),
     (misfit("echo(text=b)"), "does not match the call"),
     (misfit("echo(text=b)", "deny"), "does not match the call"),
     (misfit("echo((("), "echo"),
