@@ -146,7 +146,7 @@ class ProviderError(AgentError):
         logs and the command line's output.
         """
         if hint not in str(self):
-            self.args = (f"{self} ({hint})",)
+            Exception.__init__(self, f"{self} ({hint})")
 
 
 class ProviderConnectError(ProviderError):
@@ -176,7 +176,7 @@ class ProviderStatusError(ProviderError):
         advice = f" ({hint})" if hint else ""
         message = f"HTTP {status}: {body_message or '(empty body)'}{advice}"
         super().__init__(message, endpoint=endpoint)
-        self.hint = hint
+        self.hint: str = hint
         self.status = status
         self.body_message = body_message
         self.headers = headers

@@ -93,7 +93,7 @@ class QuestionBoard:
         """Return the open questions, oldest first.
 
         Args:
-            session_id: Return the questions of this session only; None: of all sessions.
+            session_id: Return only the questions of this session; None for all sessions.
         """
         questions = (entry.question for entry in self._open.values())
         return tuple(q for q in questions if session_id is None or q.session_id == session_id)

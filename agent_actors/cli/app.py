@@ -279,7 +279,7 @@ async def doctor(
 
 
 def _missing(provider: str | None, base_url: str, model: str) -> str:
-    """Return an error message if the endpoint or the model is missing; empty otherwise."""
+    """Return an error message if the endpoint or the model is missing; else an empty string."""
     if provider:
         return ""  # the profile may define both; wiring reports what is missing
     if not base_url:

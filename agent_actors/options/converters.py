@@ -29,7 +29,7 @@ def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
 
 
 def as_path(cwd: str | os.PathLike[str] | None) -> Path:
-    """Return a working directory; None means that of the process."""
+    """Return a working directory; None selects the current directory of the process."""
     try:
         return Path.cwd() if cwd is None else Path(cwd)
     except TypeError:

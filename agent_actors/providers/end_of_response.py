@@ -37,8 +37,8 @@ class Grace:
     """Stops reading a response soon after everything that matters has arrived.
 
     Args:
-        sink: If the sink enforces deadlines, it is notified that a late stream is no longer a
-            failure.
+        sink: Receives the response. A sink that enforces deadlines is notified when the response
+            is complete enough that a missed deadline is no longer an error.
 
     Attributes:
         scope: The cancel scope to enter around the reading.

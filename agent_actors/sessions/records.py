@@ -133,7 +133,7 @@ def opening(
 
 
 def report_of(state: SessionState) -> list[EventBuilder]:
-    """Return a notification about unreadable records that were not reported yet; empty if none."""
+    """Return a notification about unreadable records that have not been reported yet."""
     if not state.unreported:
         return []
     seqs = state.unreported

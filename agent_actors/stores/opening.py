@@ -26,8 +26,9 @@ def open_store(
 
     Args:
         path: A file for SQLite, a directory for plain files.
-        format: The format. If None, plain files if the path is a directory, otherwise SQLite.
-        durability: The time at which a commit is flushed to the disk: `sync`, `batch` or `exit`;
+        format: The storage format. None selects plain files if the path is a directory, and
+            SQLite otherwise.
+        durability: When commits are flushed to the disk: `sync`, `batch` or `exit`;
             see `SqliteStore`.
         cleanup_period_days: How many days a session is kept after its last record. If 0, nothing is
             persisted, and existing files at the path are not touched.

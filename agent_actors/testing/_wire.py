@@ -96,7 +96,7 @@ def ends_early(steps: Iterable[ReplyStep]) -> bool:
 
 
 def player_for(request: EndpointRequest) -> Player:
-    """Return a player whose call ids and token estimate suit this request."""
+    """Return a player with call ids and a token estimate for this request."""
     return Player(call_id_for(request), len(request.content) // _BYTES_PER_TOKEN)
 
 

@@ -33,7 +33,7 @@ class ToolProtocol(Protocol):
         ...
 
     async def execute(self, arguments: dict[str, JsonValue], /) -> object:
-        """Run the tool and return any value that a handler may return."""
+        """Run the tool; return its result, in any form that a handler may return."""
         ...
 
 
@@ -57,7 +57,7 @@ class ParametersTool(Protocol):
         ...
 
     async def execute(self, arguments: dict[str, JsonValue], /) -> object:
-        """Run the tool and return any value that a handler may return."""
+        """Run the tool; return its result, in any form that a handler may return."""
         ...
 
 

@@ -38,7 +38,7 @@ class _Member(Protocol):
 
 
 class _BrotliDecoder(Protocol):
-    """The decoder of the packages `brotli` and `brotlicffi`."""
+    """The decoder provided by the package `brotli` or `brotlicffi`."""
 
     def process(self, data: bytes, /) -> bytes: ...
     def is_finished(self) -> bool: ...

@@ -62,7 +62,7 @@ class PooledRequest:
         return self._pool
 
     def leave(self) -> None:
-        """Give up the place after the response and admit the next request. Idempotent."""
+        """After the response, give up the place and admit the next request. Idempotent."""
         if self._pool is not None:
             self._pool.leave(self)
             self._pool = None
@@ -119,7 +119,7 @@ class Engine:
         """Send a request. The listener receives the response.
 
         Args:
-            passage: The place of the request.
+            passage: The request's place in the pool, which it gives up after the response.
             request: The request line and headers.
             content: The body, framed as the headers declare.
             listener: Receives the response, possibly before this method returns.

@@ -32,11 +32,11 @@ _RECORD: Final = 64 * 1024
 
 @functools.cache
 def verifying_context() -> ssl.SSLContext:
-    """Return the shared context of the process, which verifies certificates as httpx does.
+    """Return the process-wide TLS context, which verifies certificates as httpx does.
 
     Raises:
         ConfigError: The environment names certificates that cannot be read.
-        OSError: No file can be opened at the moment.
+        OSError: The certificate files could not be opened.
     """
     variable = next((name for name in _TRUST_VARIABLES if os.environ.get(name)), "")
     path = os.environ.get(variable, "")

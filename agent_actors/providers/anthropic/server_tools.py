@@ -56,7 +56,7 @@ def _is_kept(block: OpaqueBlock, calls: set[str], answered: set[str]) -> bool:
 
 
 def _needed(messages: Sequence[Message]) -> set[str]:
-    """Return the ids of server-side calls that made client-side calls: programs that call tools."""
+    """Return the ids of server-side calls that made client-side calls, such as running code."""
     found: set[str] = set()
     for message in messages:
         for block in message.blocks:

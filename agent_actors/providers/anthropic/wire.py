@@ -193,7 +193,7 @@ class _ByHand:
         return self._checked(raw, key, _object(raw, key))
 
     def _object_if(self, raw: WireObject, key: str, kind: str | None) -> WireObject | None:
-        """Return an object of a `message_start` event; in other events it is optional."""
+        """Return an object in an event; the object is required in `message_start` only."""
         return self._object(raw, key) if kind == "message_start" else _object(raw, key)
 
     def _checked(self, raw: WireObject, key: str, found: T | None) -> T | None:

@@ -35,7 +35,7 @@ class RunCalls:
     _woken: bool = attrs.field(default=False, init=False)
 
     def __contains__(self, call_id: str) -> bool:
-        """Return whether the call was started and its result has not been returned yet."""
+        """Return whether the call has started but its result is still outstanding."""
         return call_id in self._open
 
     async def start(self, run: RunTools, call: ToolUseBlock) -> None:

@@ -24,12 +24,12 @@ def delta_of(chunk: JsonObject) -> JsonObject:
 
 
 def with_delta(chunk: JsonObject, delta: JsonValue) -> JsonObject:
-    """Return the chunk with this delta in its choice."""
+    """Return a copy of the chunk whose choice has this delta."""
     return with_choice(chunk, delta=delta)
 
 
 def with_choice(chunk: JsonObject, **fields: JsonValue) -> JsonObject:
-    """Return the chunk with these fields in its choice."""
+    """Return a copy of the chunk whose choice has these fields."""
     (choice,) = cast("list[JsonObject]", chunk["choices"])
     return {**chunk, "choices": [{**choice, **fields}]}
 
