@@ -269,6 +269,7 @@ def test_hostile_line_is_read(unit: str) -> None:
         ("cat <<'EOF'\n$(rm x)\nEOF", ["cat"]),
         ("cat <<EOF\nis open", ["cat"]),
         ("echo x | sh", ["echo x", "sh", "?"]),
+        ("eval rm x", ["eval rm x", "rm x", "x"]),
         ("(" * 60 + "rm x", ["?"]),
     ],
 )

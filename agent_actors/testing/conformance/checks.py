@@ -372,7 +372,8 @@ def _expected(turn: Turn, protocol: Protocol, traits: Traits) -> _Expected:
         blocks = _joined(blocks)
     calls = [block for block in blocks if isinstance(block, ToolUseBlock | ToolUseError)]
     comparable = [_comparable(block, traits.hides, traits.extra) for block in blocks]
-    if response.refused:  # none of its calls may run
+    # None of the calls of a refused response may run. Without a reason, the refusal is unknown.
+    if response.refused and "reason" not in traits.hides:
         comparable = [
             ("fault", block.name) if isinstance(block, ToolUseBlock) else one
             for block, one in zip(blocks, comparable, strict=True)
