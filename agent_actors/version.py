@@ -1,5 +1,4 @@
 """The version of the package; the build reads it from here."""
 
-__version__ = (
-    "0.1.0"  # must be a plain literal, because the build reads it without importing the module
-)
+# A plain literal on one line, because the build reads it without importing the module.
+__version__ = "0.1.0"
