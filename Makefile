@@ -6,20 +6,23 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-EXTRAS := cli,testing,tokens
+EXTRAS := cli,testing,tokens,tools,pydantic,otel,mcp
 CODE    = $(wildcard agent_actors benchmarks docs scripts tests)
 
 # A stamp is newer than pyproject.toml if its extras are installed. A working environment is only
 # extended and never recreated, because it may be in use.
 DEMO_STAMP := $(VENV)/.installed-demo
 DEV_STAMP  := $(VENV)/.installed-dev
+SITE_STAMP := $(VENV)/.installed-site
 
-CHECKS := lint format mypy pyright verifytypes async conventions docs site
+CHECKS := $(filter-out $(SKIP),lint format mypy pyright verifytypes async conventions docs site)
 
 # Each scripts/docs_<part>.py writes a generated part of the documentation. With `--check`, it fails
 # if the files of that part are stale.
 GENERATORS = $(patsubst scripts/%.py,%,$(sort $(wildcard scripts/docs_*.py)))
 
+# Containers often set this variable. Every program that a test starts would then compile the package.
+export PYTHONDONTWRITEBYTECODE =
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_NO_INPUT = 1
 # Keeps pyright from checking for a newer version of itself.
@@ -81,8 +84,13 @@ mutation: $(MUTATION_STAMP) ## change the code in small ways, list the changes t
 test-pythons: ## run all tests on every installed Python; ONLY=oldest, newest or 3.13; TESTS=tests/stores
 	$(PYTHON) scripts/pythons.py test $(if $(ONLY),--only $(ONLY)) -- $(TESTS)
 
+# `make --jobs=2 check` runs checks in parallel. It needs `make environment` before it, because an
+# installation would change the environment under the checks that are already running.
+.PHONY: environment
+environment: $(DEV_STAMP) $(SITE_STAMP)
+
 .PHONY: check $(CHECKS:%=check-%)
-check: $(CHECKS:%=check-%) ## check lint, format, types, async rules, conventions and the site; a single check: make check-lint
+check: $(CHECKS:%=check-%) ## check lint, format, types, async rules, conventions and the site; SKIP=site leaves one out; a single check: make check-lint
 	@echo "check: clean"
 
 check-lint: $(DEV_STAMP)
@@ -111,7 +119,7 @@ $(BENCH_STAMP): pyproject.toml
 	@$(PY) -m pip install --quiet --editable '.[cli,bench]'
 	@touch $@
 
-.PHONY: bench bench-peers soak
+.PHONY: bench bench-peers bench-reach soak
 bench: $(BENCH_STAMP) ## run the benchmarks, one per claim, against the baselines; QUICK=1 for a quick run
 	$(PY) -m benchmarks
 	$(PY) -m benchmarks.plots
@@ -121,6 +129,8 @@ bench-peers: $(BENCH_STAMP) ## run the benchmarks against other agent SDKs, each
 	$(PY) -m benchmarks.peers_bench
 	$(PY) -m benchmarks.plots
 	$(PY) -m benchmarks.reach
+bench-reach: $(BENCH_STAMP) ## measure the goals of the runtime's CPU in five minutes, and print one table
+	$(PY) -m benchmarks.reach_table
 soak: $(BENCH_STAMP) ## do 100,000 runs; fail if memory, descriptors or tasks grow
 	$(PY) -m benchmarks.soak --runs 100000
 
@@ -145,16 +155,34 @@ $(NODE_STAMP): $(FOREIGN)/package.json $(FOREIGN)/package-lock.json
 	@npm ci --prefix $(FOREIGN_NODE) --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
+FOREIGN_MCP      := tests/foreign_mcp
+FOREIGN_MCP_VENV := .venv-foreign-mcp
+FOREIGN_MCP_NODE := .node-foreign/mcp
+MCP_PYTHON_STAMP := $(FOREIGN_MCP_VENV)/.installed
+MCP_NODE_STAMP   := $(FOREIGN_MCP_NODE)/.installed
+
+$(MCP_PYTHON_STAMP): $(FOREIGN_MCP)/requirements.txt
+	@echo "Installing MCP servers into $(FOREIGN_MCP_VENV) ..."
+	@$(PYTHON) -m venv $(FOREIGN_MCP_VENV)
+	@$(FOREIGN_MCP_VENV)/bin/python -m pip install --quiet --only-binary :all: --requirement $<
+	@touch $@
+$(MCP_NODE_STAMP): $(FOREIGN_MCP)/package.json $(FOREIGN_MCP)/package-lock.json
+	@command -v npm >/dev/null || { echo "A server needs node 20 and npm; install them." >&2; exit 1; }
+	@echo "Installing MCP servers into $(FOREIGN_MCP_NODE) ..."
+	@mkdir -p $(FOREIGN_MCP_NODE)
+	@cp $^ $(FOREIGN_MCP_NODE)
+	@npm ci --prefix $(FOREIGN_MCP_NODE) --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
+
 .PHONY: foreign
-foreign: $(DEV_STAMP) $(PYTHON_STAMP) $(NODE_STAMP) ## install third-party model servers and test the client against them
-	FOREIGN_REQUIRED=1 $(PY) -m pytest $(FOREIGN)
+foreign: $(DEV_STAMP) $(PYTHON_STAMP) $(NODE_STAMP) $(MCP_PYTHON_STAMP) $(MCP_NODE_STAMP) ## install third-party model servers and MCP servers, and test the clients against them
+	FOREIGN_REQUIRED=1 $(PY) -m pytest $(FOREIGN) $(FOREIGN_MCP)
 
 .PHONY: docs
 docs: $(DEV_STAMP) ## write the generated parts of the documentation and build the site; warnings are errors
 	@set -e; for name in $(GENERATORS); do echo "$(PY) -m scripts.$$name"; $(PY) -m scripts.$$name; done
 	@$(MAKE) --no-print-directory check-site
 	@echo "docs: build/site/index.html"
-SITE_STAMP := $(VENV)/.installed-site
 $(SITE_STAMP): pyproject.toml
 	$(make_venv)
 	@echo "Installing the requirements of the site into $(VENV) ..."
@@ -164,12 +192,23 @@ $(SITE_STAMP): pyproject.toml
 check-site: $(SITE_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
+DIST_VENV := .venv-dist
+DIST_STAMP := $(DIST_VENV)/.installed
+$(DIST_STAMP):
+	@$(PYTHON) -m venv $(DIST_VENV)
+	@$(DIST_VENV)/bin/python -m pip install --quiet 'build>=1.2'
+	@touch $@
+
+.PHONY: dist
+dist: $(DIST_STAMP) ## build the wheel and the sdist into dist, check their content and install both
+	$(DIST_VENV)/bin/python -m scripts.distribution dist
+
 .PHONY: lowest
 lowest: ## run the tests with the lowest versions that pyproject.toml allows
 	PYTHON='$(PYTHON)' EXTRAS='$(EXTRAS)' bash scripts/lowest.sh
 
 .PHONY: clean
 clean: ## remove environments, caches, coverage and build products
-	rm -rf $(VENV) $(FOREIGN_VENV) $(FOREIGN_NODE) .venv-lowest .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov
+	rm -rf $(VENV) $(FOREIGN_VENV) $(FOREIGN_NODE) $(DIST_VENV) .venv-lowest .venv-3.* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov
 	rm -f .coverage .coverage.* coverage.json
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

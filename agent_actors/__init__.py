@@ -14,6 +14,7 @@ from agent_actors.client.content_stream import FaceBlock as FaceBlock
 from agent_actors.client.content_stream import StreamBlock as StreamBlock
 from agent_actors.client.helpers import create_client as create_client
 from agent_actors.client.helpers import format_messages as format_messages
+from agent_actors.client.query import PartialOutput as PartialOutput
 from agent_actors.client.query import Query as Query
 from agent_actors.client.query import QueryMessage as QueryMessage
 from agent_actors.client.query import query as query
@@ -31,17 +32,23 @@ from agent_actors.domain.limits import Prices as Prices
 from agent_actors.domain.limits import UsageLimits as UsageLimits
 from agent_actors.domain.messages import Message as Message
 from agent_actors.domain.messages import Messages as Messages
+from agent_actors.domain.run import AgentContext as AgentContext
 from agent_actors.domain.run import CancelReason as CancelReason
+from agent_actors.domain.run import Partial as Partial
 from agent_actors.domain.run import Question as Question
 from agent_actors.domain.run import RunInfo as RunInfo
 from agent_actors.domain.run import RunResult as RunResult
 from agent_actors.domain.run import StopReason as StopReason
+from agent_actors.domain.run import SubagentResult as SubagentResult
 from agent_actors.domain.run import ToolCallResult as ToolCallResult
 from agent_actors.domain.session import SessionInfo as SessionInfo
 from agent_actors.domain.session import SessionPage as SessionPage
 from agent_actors.domain.session import SessionSnapshot as SessionSnapshot
+from agent_actors.domain.session import SessionStats as SessionStats
+from agent_actors.domain.usage import TokenStats as TokenStats
 from agent_actors.domain.usage import Usage as Usage
 from agent_actors.errors import AgentError as AgentError
+from agent_actors.errors import CallbackError as CallbackError
 from agent_actors.errors import ClientError as ClientError
 from agent_actors.errors import OutputError as OutputError
 from agent_actors.errors import PromptBlocked as PromptBlocked
@@ -49,6 +56,7 @@ from agent_actors.errors import QuestionClosed as QuestionClosed
 from agent_actors.hooks import HOOK_POST_TOOL_USE as HOOK_POST_TOOL_USE
 from agent_actors.hooks import HOOK_PRE_TOOL_USE as HOOK_PRE_TOOL_USE
 from agent_actors.hooks import HOOK_USER_PROMPT_SUBMIT as HOOK_USER_PROMPT_SUBMIT
+from agent_actors.hooks import Guardrail as Guardrail
 from agent_actors.hooks import Hook as Hook
 from agent_actors.hooks import HookContext as HookContext
 from agent_actors.hooks import HookDecision as HookDecision
@@ -56,10 +64,17 @@ from agent_actors.hooks import HookMatcher as HookMatcher
 from agent_actors.hooks import PostToolUseEvent as PostToolUseEvent
 from agent_actors.hooks import PreToolUseEvent as PreToolUseEvent
 from agent_actors.hooks import UserPromptSubmitEvent as UserPromptSubmitEvent
+from agent_actors.kernel.garbage import tune_gc as tune_gc
 from agent_actors.kernel.interrupts import protect_loaded_modules as _protect_loaded_modules
+from agent_actors.options.agent_definition import AgentDefinition as AgentDefinition
 from agent_actors.options.agent_options import AgentOptions as AgentOptions
+from agent_actors.options.checkpoints import Checkpoints as Checkpoints
+from agent_actors.options.compaction import Compaction as Compaction
+from agent_actors.options.files.agent_file import AgentRegistry as AgentRegistry
 from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
+from agent_actors.project.commands import Command as Command
+from agent_actors.project.skills import Skill as Skill
 from agent_actors.run.inheritance import in_current_run as in_current_run
 from agent_actors.run.prompt import Prompt as Prompt
 from agent_actors.runtime.approval_queue import ApprovalQueue as ApprovalQueue
@@ -82,17 +97,25 @@ __all__ = [
     "HOOK_POST_TOOL_USE",
     "HOOK_PRE_TOOL_USE",
     "HOOK_USER_PROMPT_SUBMIT",
+    "AgentContext",
+    "AgentDefinition",
     "AgentError",
     "AgentOptions",
+    "AgentRegistry",
     "AnswerRestarted",
     "ApprovalQueue",
     "AssistantMessage",
+    "CallbackError",
     "CancelReason",
+    "Checkpoints",
     "Client",
     "ClientError",
     "ClientMessages",
+    "Command",
+    "Compaction",
     "FaceBlock",
     "FileBlock",
+    "Guardrail",
     "Hook",
     "HookContext",
     "HookDecision",
@@ -103,6 +126,8 @@ __all__ = [
     "OpaqueBlock",
     "OutputError",
     "OutputSpec",
+    "Partial",
+    "PartialOutput",
     "PermissionDecision",
     "PermissionPolicy",
     "PostToolUseEvent",
@@ -121,12 +146,16 @@ __all__ = [
     "SessionInfo",
     "SessionPage",
     "SessionSnapshot",
+    "SessionStats",
+    "Skill",
     "StopReason",
     "StreamBlock",
+    "SubagentResult",
     "Subscription",
     "SubscriptionOptions",
     "TextBlock",
     "ThinkingBlock",
+    "TokenStats",
     "Tool",
     "ToolCallResult",
     "ToolContext",

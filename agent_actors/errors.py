@@ -24,8 +24,11 @@
     │   ├── SessionExists            a session with this id already exists
     │   ├── SessionStoreError        the store failed to write or read records
     │   └── SessionFenced            a newer lease wrote to the session
+    ├── WorkspaceError               a failed operation on a workspace; says why in `reason`
+    ├── ToolServerError              a server of remote tools failed or is not available
     ├── OutputError                  a run without an output of the requested type
     ├── HookError                    a hook raised or exceeded its timeout
+    ├── CallbackError                a function in an agent's options failed
     ├── QuestionClosed               a question that does not accept an answer
     ├── PromptBlocked                a hook blocked the prompt
     ├── ClientError                  wrong order of `Client` calls, or use by several tasks
@@ -43,7 +46,7 @@ tool call does not raise an exception; it produces a tool result with `is_error`
 """
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 DeadlineKind = Literal["connect", "first_token", "idle", "total", "turn"]
 
@@ -339,6 +342,53 @@ class OutputError(AgentError):
         self.messages = messages
 
 
+WorkspaceFailure: TypeAlias = Literal[
+    "invalid",
+    "not_found",
+    "refused",
+    "protected",
+    "exists",
+    "changed",
+    "not_a_file",
+    "not_a_directory",
+    "not_empty",
+    "too_large",
+    "limit",
+    "unavailable",
+    "failed",
+]
+
+
+class WorkspaceError(AgentError):
+    """An operation on a workspace failed.
+
+    Attributes:
+        reason: `invalid` if the path or pattern cannot name anything; `refused` if the path or host
+            is outside the workspace; `protected` if the file is read-only for agents; `exists` or
+            `changed` if the file is not as the caller expects; `limit` if too many processes are
+            running; `unavailable` if a program or privilege is missing; `failed` for errors of the
+            operating system.
+        path: The path, as the caller passed it; empty if the error concerns no path.
+    """
+
+    def __init__(self, message: str, *, reason: WorkspaceFailure, path: str = "") -> None:
+        super().__init__(message)
+        self.reason: WorkspaceFailure = reason
+        self.path = path
+
+
+class ToolServerError(AgentError):
+    """A server of remote tools failed, did not answer, or returned an error.
+
+    Attributes:
+        server: The name of the server; empty if it has none.
+    """
+
+    def __init__(self, message: str, *, server: str = "") -> None:
+        super().__init__(message)
+        self.server = server
+
+
 class HookError(AgentError):
     """A hook raised or exceeded its timeout.
 
@@ -351,6 +401,18 @@ class HookError(AgentError):
         super().__init__(f"hook {hook} in {phase}: {message}")
         self.hook = hook
         self.phase = phase
+
+
+class CallbackError(AgentError):
+    """A function in an agent's options raised, exceeded its timeout, or returned a wrong value.
+
+    Attributes:
+        function: The function: `system_prompt`, `offered of TOOL`, or `guardrail NAME`.
+    """
+
+    def __init__(self, message: str, *, function: str) -> None:
+        super().__init__(f"the function {function} failed: {message}")
+        self.function = function
 
 
 class QuestionClosed(AgentError):

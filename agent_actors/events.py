@@ -7,12 +7,16 @@ from agent_actors.domain.events import AssistantDelta as AssistantDelta
 from agent_actors.domain.events import AssistantMessage as AssistantMessage
 from agent_actors.domain.events import AssistantThinking as AssistantThinking
 from agent_actors.domain.events import AttemptRestarted as AttemptRestarted
+from agent_actors.domain.events import BackgroundEnded as BackgroundEnded
+from agent_actors.domain.events import BackgroundLost as BackgroundLost
+from agent_actors.domain.events import BackgroundStarted as BackgroundStarted
 from agent_actors.domain.events import ErrorEvent as ErrorEvent
 from agent_actors.domain.events import Event as Event
 from agent_actors.domain.events import EventScope as EventScope
 from agent_actors.domain.events import FileChanged as FileChanged
 from agent_actors.domain.events import HookEvent as HookEvent
 from agent_actors.domain.events import Notification as Notification
+from agent_actors.domain.events import OutputDelta as OutputDelta
 from agent_actors.domain.events import ResultEvent as ResultEvent
 from agent_actors.domain.events import RunEvent as RunEvent
 from agent_actors.domain.events import RunQueued as RunQueued
@@ -23,6 +27,7 @@ from agent_actors.domain.events import SessionRewind as SessionRewind
 from agent_actors.domain.events import SessionStarted as SessionStarted
 from agent_actors.domain.events import SkillActivated as SkillActivated
 from agent_actors.domain.events import StreamNotice as StreamNotice
+from agent_actors.domain.events import SubagentStarted as SubagentStarted
 from agent_actors.domain.events import SubagentStopped as SubagentStopped
 from agent_actors.domain.events import SystemInit as SystemInit
 from agent_actors.domain.events import Todo as Todo
@@ -36,5 +41,6 @@ from agent_actors.domain.events import UnreadableEvent as UnreadableEvent
 from agent_actors.domain.events import UsageEvent as UsageEvent
 from agent_actors.domain.events import UserMessage as UserMessage
 from agent_actors.domain.events import UserQuestion as UserQuestion
+from agent_actors.domain.events import WorkspaceCheckpoint as WorkspaceCheckpoint
 from agent_actors.domain.events import bare_event as bare_event
 from agent_actors.runtime.sessions.rebuild import rebuild_messages as rebuild_messages

@@ -8,7 +8,7 @@ import asyncio
 import aiohttp
 import uvloop
 
-from benchmarks.contenders import BODY, Clock, Splitter
+from benchmarks.contenders import Clock, Splitter, bodies_for
 from benchmarks.harness import Cost, Work
 
 
@@ -21,11 +21,14 @@ async def _share(work: Work) -> Cost:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def turn(url: str) -> int:
-            split = Splitter()
-            async with session.post(f"{url}/chat/completions", json=BODY) as response:
-                async for data in response.content.iter_any():
-                    split.feed(data)
-            return len(split.texts)
+            count = 0
+            for body in bodies_for(url):
+                split = Splitter()
+                async with session.post(f"{url}/chat/completions", json=body) as response:
+                    async for data in response.content.iter_any():
+                        split.feed(data)
+                count += len(split.texts)
+            return count
 
         await turn(work.warm)
         clock, left, count = Clock(), work.turns, 0

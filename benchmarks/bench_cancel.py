@@ -1,6 +1,6 @@
-"""Cancellation of many active streams: the time until all of them are cleaned up.
+"""Cancellation of many active streams: the time and the CPU until all of them are cleaned up.
 
-The measured time ends when every run is joined, no connection is busy, and there are no more tasks
+The measurement ends when every run is joined, no connection is busy, and there are no more tasks
 than before.
 """
 
@@ -14,7 +14,7 @@ import trio.testing
 
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.runtime.runtime import Runtime
-from benchmarks.endpoint import pin
+from benchmarks.endpoint import cpu_seconds, pin
 from benchmarks.harness import endpoint
 from benchmarks.record import QUICK, ROUNDS, report, row
 
@@ -27,22 +27,25 @@ def main() -> None:
     with endpoint() as served:
         url = served.base_url("paced/1/1000")
         found = [trio.run(_measure, url) for _ in range(ROUNDS)]
+    spent = row([cpu / STREAMS * 1e6 for _, cpu, _, _ in found])
+    title = f"CPU to cancel a stream, one of {STREAMS}"
+    report("cancel_cpu", title, "µs", {"agent_actors": spent})
     report(
         "cancel",
         f"time to cancel {STREAMS} streams and clean up",
         "ms",
         {
             "agent_actors": row(
-                [wall * 1e3 for wall, _, _ in found],
-                tasks_left=max(tasks for _, tasks, _ in found),
-                connections_left=max(connections for _, _, connections in found),
+                [wall * 1e3 for wall, *_ in found],
+                tasks_left=max(tasks for _, _, tasks, _ in found),
+                connections_left=max(connections for *_, connections in found),
             )
         },
     )
 
 
-async def _measure(url: str) -> tuple[float, int, int]:
-    """Return the seconds, and the numbers of remaining tasks and connections."""
+async def _measure(url: str) -> tuple[float, float, int, int]:
+    """Return the seconds, the CPU seconds, and the numbers of remaining tasks and connections."""
     options = AgentOptions(model="m", base_url=url)
     shown = 0
 
@@ -64,11 +67,11 @@ async def _measure(url: str) -> tuple[float, int, int]:
             for _ in range(STREAMS):
                 nursery.start_soon(read, runtime)
             await _until(lambda: shown >= STREAMS)
-            began = time.perf_counter()
+            began, before_cpu = time.perf_counter(), cpu_seconds()
             nursery.cancel_scope.cancel()
         await _until(lambda: tasks() <= before and _busy(runtime) == 0)
-        wall = time.perf_counter() - began
-        return wall, tasks() - before, _busy(runtime)
+        wall, cpu = time.perf_counter() - began, cpu_seconds() - before_cpu
+        return wall, cpu, tasks() - before, _busy(runtime)
 
 
 async def _until(true: Callable[[], bool]) -> None:

@@ -3,7 +3,8 @@
 An open stream has received its first delta and waits for the next one. An idle session has
 completed its turns of ten deltas and is kept in memory. Sessions with one turn and with three turns
 are measured; the difference gives the memory of a turn. The memory of a session without its records
-is the memory of a session with one turn minus the memory of a turn.
+is the memory of a session with one turn minus the memory of a turn. A session of 20 messages is
+measured as well.
 
 Each round runs in a separate process, because a process reuses memory that it has freed.
 """
@@ -28,6 +29,8 @@ from benchmarks.record import QUICK, ROUNDS, report, row
 
 STREAMS: Final = 500 if QUICK else 3000
 SESSIONS: Final = 500 if QUICK else 3000
+LONG_SESSIONS: Final = 50 if QUICK else 300
+MESSAGES: Final = 20
 FIRST: Final = 100
 """The number of streams that are opened before the measurement, to allocate what all streams share.
 """
@@ -53,12 +56,14 @@ def _round(url: str) -> dict[str, float]:
     stream, task = trio.run(_streams, f"{url}/paced/0.2/1000/v1")
     answer = f"{url}/burst/10/10/v1"
     once, thrice = trio.run(_sessions, answer, 1), trio.run(_sessions, answer, 3)
+    long = trio.run(_sessions, answer, MESSAGES // 2, LONG_SESSIONS)
     records = (thrice - once) / 2
     return {
         "an open stream, with its reader's task": stream,
         "a parked task of trio": task,
         "an idle session, beyond its records": once - records,
         "the records of one turn": records,
+        f"a live session of {MESSAGES} messages": long,
     }
 
 
@@ -104,7 +109,7 @@ async def _streams(url: str) -> tuple[float, float]:
     return streams / STREAMS, tasks / STREAMS
 
 
-async def _sessions(url: str, turns: int) -> float:
+async def _sessions(url: str, turns: int, count: int = SESSIONS) -> float:
     """Return the bytes of a session that has run this number of turns."""
     options = AgentOptions(model="m", base_url=url)
     async with open_runtime(max_sessions=2 * SESSIONS) as runtime:
@@ -112,13 +117,13 @@ async def _sessions(url: str, turns: int) -> float:
             await runtime.run("Go.", options)
         gc.collect()
         tracemalloc.start()
-        for number in range(SESSIONS):
+        for number in range(count):
             for _ in range(turns):
                 await runtime.run("Go.", options, session_id=f"s{number}")
         gc.collect()
         held = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
-    return held / SESSIONS
+    return held / count
 
 
 async def _until(true: Callable[[], bool]) -> None:

@@ -1,14 +1,15 @@
 """An agent loop: 8 tool calls in one turn, run concurrently, then a response of 50 deltas.
 
-The baselines cannot call tools; `benchmarks.peers_bench` compares the runtime with agents that can.
-Here, a loop is compared with a plain turn of the same number of deltas, which shows the cost of the
-tools.
+A loop is compared with a plain turn of the same number of deltas, which shows the cost of the
+tools. It is also compared with baselines that send the same two requests and decode both responses,
+but call no tools. `benchmarks.peers_bench` compares the runtime with agents that can call tools.
 """
 
 from functools import partial
 from typing import Final
 
-from benchmarks.harness import Endpoint, endpoint, own, run
+from benchmarks.bench_turns import CONTENDERS
+from benchmarks.harness import Endpoint, compete, endpoint, own, run
 from benchmarks.record import QUICK, report, take_turns
 
 DELTAS: Final = 50
@@ -29,6 +30,10 @@ def main() -> None:
                 for name, answer in ANSWERS.items()
             }
             rows = take_turns(contenders, scale=1e3)
+            work = served.work(f"tools/8/{DELTAS}", turns=loops, at_once=at_once, deltas=DELTAS)
+            floors = compete(CONTENDERS, work, served).rows("httpx", per="turn")
+        title = f"CPU per loop of 8 tools and their second turn, concurrency {at_once}"
+        report(f"tools_floors_{at_once}", title, "ms", floors)
         report(f"tools_{at_once}", f"CPU per loop of 8 tools, concurrency {at_once}", "ms", rows)
 
 

@@ -15,6 +15,7 @@ CONTENDERS: Final = (
     own("agent_actors", "runtime"),
     own("httpx API on our engine", "engine"),
     own("aiohttp + uvloop", "aiohttp"),
+    own("trio socket", "socket"),
 )
 
 

@@ -6,6 +6,9 @@ delta and counts the deltas.
 
 - `runtime`: the complete runtime through its public API, with session gate, log and events; the
   events are read from `stream()`.
+- `runtime_batches`: the same through `events.batches()`.
+- `runtime_asyncio`, `runtime_uvloop`: the same through `agent_actors.asyncio`.
+- `runtime_run`: the same through `run()`, without a reader and without subscribers.
 - `httpx`: trio and stock httpx. The body is split at blank lines and decoded; nothing is stored.
 - `engine`: the same code and API on the transport's own engine.
 - `aiohttp`: the same on aiohttp and uvloop.
@@ -16,7 +19,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import attrs
@@ -36,6 +40,26 @@ BODY: Final[dict[str, object]] = {
     "messages": [{"role": "user", "content": "Go."}],
 }
 """The request of the baselines; the runtime sends the same."""
+
+_CALLS: Final = [
+    {"id": f"call_{number}", "type": "function", "function": {"name": "work", "arguments": "{}"}}
+    for number in range(8)
+]
+TOOL_BODY: Final[dict[str, object]] = {
+    **BODY,
+    "messages": [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "tool_calls": _CALLS},
+        *({"role": "tool", "tool_call_id": call["id"], "content": "done 0"} for call in _CALLS),
+    ],
+}
+"""The second request of a loop of 8 tool calls. The baselines call no tools."""
+
+
+def bodies_for(url: str) -> Sequence[dict[str, object]]:
+    """Return the requests of one turn of a baseline."""
+    return (BODY, TOOL_BODY) if "/tools/" in url else (BODY,)
+
 
 Turn = Callable[[str], Awaitable[int]]
 """Runs one turn at a base URL and returns the number of deltas."""
@@ -129,7 +153,7 @@ async def _work(item: int) -> str:
     return f"done {item}"
 
 
-async def _runtime(work: Work) -> Cost:
+async def _runtime(work: Work, *, batches: bool = False) -> Cost:
     tools = [_work] if "/tools/" in work.url else []
     options = {
         url: AgentOptions(model="m", base_url=url, tools=tools) for url in (work.url, work.warm)
@@ -139,6 +163,10 @@ async def _runtime(work: Work) -> Cost:
         async def turn(url: str) -> int:
             seen = 0
             async with runtime.stream("Go.", options[url]) as events:
+                if batches:
+                    async for batch in events.batches():
+                        seen += sum(event.type == "assistant.delta" for event in batch)
+                    return seen
                 async for event in events:
                     if event.type == "assistant.delta":
                         seen += 1
@@ -149,13 +177,27 @@ async def _runtime(work: Work) -> Cost:
         return await _share(work, turn)
 
 
+async def _runtime_run(work: Work) -> Cost:
+    options = {url: AgentOptions(model="m", base_url=url) for url in (work.url, work.warm)}
+    async with open_runtime(streams_per_endpoint=math.inf) as runtime:
+
+        async def turn(url: str) -> int:
+            result = await runtime.run("Go.", options[url])
+            return len(result.text.split())
+
+        return await _share(work, turn)
+
+
 async def _over_httpx(work: Work, client: httpx.AsyncClient) -> Cost:
     async def turn(url: str) -> int:
-        split = Splitter()
-        async with client.stream("POST", f"{url}/chat/completions", json=BODY) as response:
-            async for data in response.aiter_raw():
-                split.feed(data)
-        return len(split.texts)
+        count = 0
+        for body in bodies_for(url):
+            split = Splitter()
+            async with client.stream("POST", f"{url}/chat/completions", json=body) as response:
+                async for data in response.aiter_raw():
+                    split.feed(data)
+            count += len(split.texts)
+        return count
 
     async with client:
         return await _share(work, turn)
@@ -175,9 +217,10 @@ async def _engine(work: Work) -> Cost:
 
 
 async def _socket(work: Work) -> Cost:
-    body = json.dumps(BODY).encode()
-
     async def turn(url: str) -> int:
+        return sum([await ask(url, json.dumps(body).encode()) for body in bodies_for(url)])
+
+    async def ask(url: str, body: bytes) -> int:
         host, _, path = url.removeprefix("http://").partition("/")
         name, _, port = host.partition(":")
         head = f"POST /{path}/chat/completions HTTP/1.1\r\nhost: {host}\r\n"
@@ -198,8 +241,26 @@ def _aiohttp(work: Work) -> Cost:
     return aiohttp_floor.run(work)
 
 
+def _asyncio(work: Work) -> Cost:
+    from benchmarks import asyncio_contender  # noqa: PLC0415 - it imports this module
+
+    return asyncio_contender.run(work, None)
+
+
+def _uvloop(work: Work) -> Cost:
+    import uvloop  # noqa: PLC0415 - as above
+
+    from benchmarks import asyncio_contender  # noqa: PLC0415
+
+    return asyncio_contender.run(work, uvloop.new_event_loop)
+
+
 CONTENDERS: Final[dict[str, Callable[[Work], Cost]]] = {
     "runtime": lambda work: trio.run(_runtime, work),
+    "runtime_batches": lambda work: trio.run(partial(_runtime, work, batches=True)),
+    "runtime_asyncio": _asyncio,
+    "runtime_uvloop": _uvloop,
+    "runtime_run": lambda work: trio.run(_runtime_run, work),
     "httpx": lambda work: trio.run(_httpx, work),
     "engine": lambda work: trio.run(_engine, work),
     "socket": lambda work: trio.run(_socket, work),

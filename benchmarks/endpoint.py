@@ -6,6 +6,7 @@ endpoint has used, which each result shows as its load, and the number of reques
 endpoint has received. The path before `/v1` selects the response:
 
 - `/paced/<per second>/<count>`: deltas at a constant rate, one network write each.
+- `/timed/<per second>/<count>`: the same, with the time of each write as the text.
 - `/burst/<count>/<per write>`: deltas at full speed, several per network write.
 - `/tools/<calls>/<count>`: tool calls; when their results have been sent back, `count` deltas.
 
@@ -18,6 +19,7 @@ import json
 import os
 import resource
 import sys
+import time
 from collections.abc import Iterator
 from typing import Final, cast
 
@@ -99,7 +101,9 @@ class _Connection(asyncio.Protocol):
             return
         kind, first, second = path.split("/")[1:4]
         if kind == "paced":
-            self._pace(1 / float(first), _writes(int(second), 1))
+            self._pace(1 / float(first), iter(_writes(int(second), 1)))
+        elif kind == "timed":
+            self._pace(1 / float(first), self._timed_writes(int(second)))
         elif kind == "burst":
             self._burst(_writes(int(first), int(second)))
         elif b'"tool_call_id"' in body:
@@ -112,11 +116,16 @@ class _Connection(asyncio.Protocol):
         for write in writes[1:]:
             self._send(write)
 
-    def _pace(self, every: float, writes: tuple[bytes, ...]) -> None:
+    def _timed_writes(self, count: int) -> Iterator[bytes]:
+        for _ in range(count):
+            yield _event({"content": f"{time.monotonic():.6f}"})
+        yield _end("stop")
+
+    def _pace(self, every: float, writes: Iterator[bytes]) -> None:
         self._send(_HEAD)
         # Delay each stream differently, so that streams that begin together do not send together.
         start = self._loop.time() + every * (hash((id(self), every)) % 997) / 997
-        self._timer = self._loop.call_at(start, self._tick, start + every, every, iter(writes))
+        self._timer = self._loop.call_at(start, self._tick, start + every, every, writes)
 
     def _tick(self, due: float, every: float, writes: Iterator[bytes]) -> None:
         write = next(writes, b"")

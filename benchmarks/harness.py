@@ -179,6 +179,26 @@ class Table:
         return rows
 
 
+def excluding_start(table: Table, short: Table, base: str) -> dict[str, Row]:
+    """Return the CPU per delta, in µs, without the cost of starting and ending the turns.
+
+    Args:
+        table: The costs of the work.
+        short: The costs of the same turns with fewer deltas.
+        base: The name of the contender to compare with.
+    """
+    work, few = table.work, short.work
+    deltas = work.turns * (work.deltas - few.deltas) / 1e6
+    figures = {
+        name: [
+            None if whole is None or start is None else (whole.cpu - start.cpu) / deltas
+            for whole, start in zip(table.costs[name], short.costs[name], strict=True)
+        ]
+        for name in table.costs
+    }
+    return {name: row(rounds, figures[base]) for name, rounds in figures.items()}
+
+
 def compete(
     contenders: Sequence[Contender], work: Work, served: Endpoint, *, rounds: int = ROUNDS
 ) -> Table:

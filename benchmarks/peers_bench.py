@@ -4,6 +4,7 @@ Run `python -m benchmarks.peers_bench` after `python -m benchmarks.peers_setup`.
 is aborted and counted as hung. A peer that does not read everything has failed in that round.
 """
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import attrs
@@ -75,8 +76,15 @@ RACES: Final = (
 
 def main() -> None:
     """Run the benchmark."""
+    measure()
+
+
+def measure(claims: Sequence[str] = ()) -> None:
+    """Measure the races with these names; by default all of them."""
     versions = {peer: ", ".join(needed) for peer, needed in requirements().items()}
     for race in RACES:
+        if claims and race.claim not in claims:
+            continue
         # The plain SDK has no tool loop.
         contenders = (OURS, *AGENTS) if race.answer.startswith("tools/") else (OURS, SDK, *AGENTS)
         with endpoint() as served:

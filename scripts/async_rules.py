@@ -8,6 +8,7 @@ reason.
 """
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,11 @@ OFF_OUTSIDE_THE_LIBRARY: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 LIBRARY: Final = "agent_actors"
+# Each rule looks for one of these words: asynchronous functions, the names of libraries, nurseries,
+# handlers that may catch a cancellation, and exception groups.
+_WORDS: Final = re.compile(
+    r"async|await|trio|anyio|nursery|BaseException|except\s*[:*]|\.exceptions\b|ExceptionGroup"
+)
 
 
 def arguments(files: Sequence[Path], *, library: bool) -> list[str]:
@@ -57,8 +63,12 @@ def arguments(files: Sequence[Path], *, library: bool) -> list[str]:
 
 
 def python_files(root: Path) -> list[Path]:
-    """Return the Python files under `root`, or `root` itself if it is a file."""
-    return [root] if root.is_file() else sorted(root.rglob("*.py"))
+    """Return the Python files under `root`, or `root` itself if it is a file.
+
+    Files in which no rule can find anything are left out.
+    """
+    files = [root] if root.is_file() else sorted(root.rglob("*.py"))
+    return [file for file in files if _WORDS.search(file.read_text(encoding="utf-8"))]
 
 
 def main(roots: Sequence[str]) -> int:
@@ -73,7 +83,12 @@ def main(roots: Sequence[str]) -> int:
         ]
         parts = min(len(files), os.cpu_count() or 1)
         commands += [
-            [sys.executable, "-m", "flake8_async", *arguments(files[at::parts], library=library)]
+            [
+                sys.executable,
+                "-m",
+                "scripts.async_pass",
+                *arguments(files[at::parts], library=library),
+            ]
             for at in range(parts)
         ]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.reach_table import AIOHTTP, GOALS, HTTPX, OURS, SOCKET
 from benchmarks.record import Result, load
 
 ROOT: Final = Path(__file__).parent.parent
@@ -18,7 +19,6 @@ PAGE: Final = ROOT / "docs" / "benchmarks.md"
 BEGIN: Final = "<!-- made by scripts/bench_table.py: begin -->"
 END: Final = "<!-- made by scripts/bench_table.py: end -->"
 
-OURS: Final = "agent_actors"
 ENGINE: Final = "httpx API on our engine"
 FLOORS: Final = ("httpx", "aiohttp + uvloop")
 TURNS: Final = ("turns_1", "turns_100", "turns_1000")
@@ -83,8 +83,21 @@ def main(arguments: Sequence[str], page: Path = PAGE, results: Path = RESULTS) -
 
 def table(results: Path) -> str:
     """Return the tables as Markdown, without those that have no measurements."""
-    made = (_against_floors(results), _against_peers(results), _alone(results))
+    made = (_goals(results), _against_floors(results), _against_peers(results), _alone(results))
     return "\n".join("\n".join(lines) + "\n" for lines in made if lines)
+
+
+def _goals(results: Path) -> list[str]:
+    rows: list[str] = []
+    for goal in GOALS:
+        for claim in (goal.claim, goal.started):
+            for found in _found([claim] if claim else [], results):
+                ratios = [_ratio(found, OURS, floor) for floor in (HTTPX, AIOHTTP, SOCKET)]
+                per_second = found.value(OURS, "turns_per_second")
+                speed = f"{per_second:,.0f}" if per_second and goal.per == "turn" else "-"
+                rows.append(_line(found.title, _figure(found, OURS), *ratios, speed))
+    floors = [f"ratio to {name}" for name in ("bare httpx", AIOHTTP, SOCKET)]
+    return _headed(("goals", OURS, *floors, "turns/s"), rows)
 
 
 def _against_floors(results: Path) -> list[str]:

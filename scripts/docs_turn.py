@@ -36,7 +36,8 @@ _WAYS: Final[dict[tuple[str, str], Way]] = {
     (State.TOOLS, State.MODEL): Way(shift=-8, label=(495, 246)),
     (State.MODEL, State.OUTPUT): Way(shift=10, label=(210, 320), anchor="end"),
     (State.OUTPUT, State.MODEL): Way(shift=10, label=(250, 312), anchor="start"),
-    (State.MODEL, State.DONE): Way(label=(495, 296)),
+    (State.MODEL, State.DONE): Way(shift=-8, label=(545, 296)),
+    (State.DONE, State.MODEL): Way(shift=-8, label=(345, 274)),
     (State.OUTPUT, State.DONE): Way(label=(495, 430)),
 }
 

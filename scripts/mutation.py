@@ -52,6 +52,10 @@ process_isolation = "forkserver"
 timeout_multiplier = 3.0
 timeout_constant = 5.0
 """
+# Each call of a mutated function takes three frames.
+_CONFTEST: Final = """
+sys.setrecursionlimit(4 * sys.getrecursionlimit())
+"""
 # mutmut has no command that creates mutants without running tests.
 _GENERATE: Final = """
 from pathlib import Path
@@ -119,6 +123,8 @@ def copy_project(package: str) -> Path:
             shutil.copy2(ROOT / name, target / name)
     with (target / "pyproject.toml").open("a", encoding="utf-8") as file:
         file.write(_CONFIG.format(package=PACKAGE, source=source, tests=tests))
+    with (target / "tests" / "conftest.py").open("a", encoding="utf-8") as file:
+        file.write(_CONFTEST)
     return target
 
 

@@ -62,9 +62,21 @@ class Prose:
                     yield folded
 
 
-def docstrings(source: str) -> Iterator[tuple[int, str]]:
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Yield every statement inside a node.
+
+    This is much faster than `ast.walk`, which also visits expressions.
+    """
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for inner in getattr(node, field, ()):
+            if isinstance(inner, ast.stmt):
+                yield inner
+            yield from statements(inner)
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each docstring of a module, its classes and its functions."""
-    for node in ast.walk(ast.parse(source)):
+    for node in (tree, *statements(tree)):
         match node:
             case (
                 ast.Module(body=[ast.Expr(value=ast.Constant(value=str(text)) as at), *_])
@@ -107,7 +119,7 @@ def test_names(root: Path) -> list[str]:
     """Yield the name of each test function, without `test_`."""
     names: list[str] = []
     for path in sorted((root / "tests").rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in statements(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 name = node.name.removeprefix("test_")
                 if name != node.name:
@@ -117,7 +129,7 @@ def test_names(root: Path) -> list[str]:
 
 def _of_package(root: Path) -> tuple[Prose, Prose]:
     code = [path.read_text("utf-8") for path in sorted((root / "agent_actors").rglob("*.py"))]
-    documented = tuple(text for source in code for _, text in docstrings(source))
+    documented = tuple(text for source in code for _, text in docstrings(ast.parse(source)))
     commented = tuple(text for source in code for text in comments(source))
     return Prose(documented), Prose((*documented, *commented))
 

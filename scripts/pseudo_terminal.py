@@ -8,13 +8,14 @@ import codecs
 import fcntl
 import os
 import pty
+import signal
 import struct
 import sys
 import termios
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -38,6 +39,54 @@ ENTER: Final = "\r"
 UP: Final = "\x1b[A"
 
 
+class Process(Protocol):
+    """The part of `trio.Process` that a session uses."""
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status; None while the program runs."""
+        ...
+
+    async def wait(self) -> int:
+        """Wait for the end of the program and return its exit status."""
+        ...
+
+    def send_signal(self, sig: signal.Signals) -> None:
+        """Send a signal."""
+        ...
+
+    def terminate(self) -> None:
+        """Send a termination signal."""
+        ...
+
+    def kill(self) -> None:
+        """End the program at once."""
+        ...
+
+
+# Starts a program: its command, environment, working directory, and the terminal's descriptor.
+Start = Callable[[Sequence[str], Mapping[str, str], Path | None, int], Awaitable[Process]]
+
+
+async def start_interpreter(
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path | None, terminal: int
+) -> Process:
+    """Start a program in this terminal."""
+    return await trio.lowlevel.open_process(
+        [sys.executable, "-c", _LAUNCH, *command],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment,
+        cwd=cwd,
+    )
+
+
 @attrs.define(eq=False)
 class Session:
     """A program in its terminal.
@@ -48,7 +97,7 @@ class Session:
         written: All output of the program.
     """
 
-    process: trio.Process
+    process: Process
     screen: Screen
     _ours: int
     _theirs: int
@@ -124,6 +173,7 @@ async def in_terminal(
     width: int = 80,
     height: int = 24,
     cwd: Path | None = None,
+    start: Start = start_interpreter,
 ) -> AsyncGenerator[Session]:
     """Start a program in a terminal. If it is still running at the end of the block, terminate it.
 
@@ -133,18 +183,12 @@ async def in_terminal(
         width: The number of columns.
         height: The number of lines.
         cwd: The working directory; None for the current one.
+        start: Starts the program.
     """
     ours, theirs = pty.openpty()
     try:
         _set_size(theirs, width, height)
-        process = await trio.lowlevel.open_process(
-            [sys.executable, "-c", _LAUNCH, *command],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment,
-            cwd=cwd,
-        )
+        process = await start(command, environment, cwd, theirs)
         screen = Screen(width, height, lambda said: os.write(ours, said.encode()))
         session = Session(process, screen, ours, theirs)
         try:

@@ -1,6 +1,7 @@
 """Find the Python interpreters of this machine, and run the test suite on them.
 
     python scripts/pythons.py list
+    python scripts/pythons.py prepare [--only oldest|newest|3.13]
     python scripts/pythons.py test [--only oldest|newest|3.13] [--workers 2] [-- pytest arguments]
 
 The interpreters are the programs `python3.N` on PATH, the versions that pyenv installed, and the
@@ -22,7 +23,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # The extras that the tests import. Only other targets need the extras `bench` and `docs`.
-EXTRAS: Final = "cli,testing,tokens,bench,dev"
+EXTRAS: Final = "cli,testing,tokens,tools,pydantic,otel,mcp,bench,dev"
 _CLASSIFIER: Final = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 _PROGRAM: Final = re.compile(r"python3\.\d+")
 # A working interpreter responds within this many seconds.
@@ -161,8 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/pythons.py", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="print the interpreters: minor version, release, program")
+    prepared = commands.add_parser("prepare", help="create the environments for the tests")
     test = commands.add_parser("test", help="run the tests on the interpreters, one after another")
-    test.add_argument("--only", help="oldest, newest, or a minor version such as 3.13")
+    for command in (prepared, test):
+        command.add_argument("--only", help="oldest, newest, or a minor version such as 3.13")
     test.add_argument("--workers", default="auto", help="processes, as for `pytest -n`")
     test.add_argument("pytest", nargs="*", help="arguments for pytest, after `--`")
     options = parser.parse_args(arguments)
@@ -182,6 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not selected:
         print(f"No interpreter was found (--only {options.only}).", file=sys.stderr)
         return 1
+    if options.command == "prepare":
+        for one in selected:
+            prepare(one)
+        return 0
     results = [run_tests(one, options.workers, options.pytest) for one in selected]
     return 0 if all(results) else 1
 

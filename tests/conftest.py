@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import program_helpers
 from tests.conventions.leaks import Snapshot
 
 # A shell starts background jobs with SIGINT ignored. Programs that tests start and interrupt would
@@ -86,6 +87,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, value in getattr(report, "user_properties", ()):
             if name == "crash_table":
                 terminalreporter.write_line(str(value))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def only_forks_are_measured() -> Iterator[None]:
+    """Measure coverage only in tests and in programs that `program_helpers` starts."""
+    with program_helpers.measuring_only_forks():
+        yield
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[None]:
+    """Run the server that starts programs for `program_helpers`.
+
+    The server belongs to the session, so that the check of leaked resources finds it already there.
+    """
+    with program_helpers.serving():
+        yield
 
 
 @pytest.fixture(autouse=True)

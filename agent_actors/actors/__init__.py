@@ -10,8 +10,8 @@
    pending request is resolved.
 4. Cancellation is structured across the mailbox. A cancelled caller withdraws its request if no
    worker has taken it. Otherwise the caller cancels the worker, and continues only once the worker
-   has ended. If the worker still produced a value, that value is returned. There is no checkpoint
-   between a grant and its `try` or `with`.
+   has ended. If the worker still produced a value, that value is returned. A
+   grant and its `try` or `with` must not be separated by a checkpoint.
 5. An exception that a request raises goes to its caller. An exception that escapes an actor's own
    loop is a bug in this package, so the runtime stops with `ActorCrashed`.
 6. A runtime closes its runs first and its actors afterwards, so an actor outlives all of its

@@ -69,7 +69,7 @@ class AdmissionQueue:
         Cancellation: safe; a cancelled call holds nothing.
         """
         if self.is_open:
-            return self._begin()
+            return self.enter_nowait()
         task = trio.lowlevel.current_task()
         queue = self._refused if first else self._others
         queue.append(task)
@@ -88,6 +88,10 @@ class AdmissionQueue:
         if ticket is None:
             raise EndpointRefusing
         return ticket
+
+    def enter_nowait(self) -> Ticket:
+        """Return the permission to send a request; only call this if `is_open`."""
+        return self._begin()
 
     def answered(self, ticket: Ticket) -> None:
         """Record that the first part of a response has arrived."""
@@ -124,7 +128,7 @@ class AdmissionQueue:
         queue = self._refused if task in self._refused else self._others
         queue.remove(task)
         if self._pause is not None and not self.waiting:
-            self._pause.cancel("nobody waits")
+            self._pause.cancel("no run is waiting")
 
     def _begin(self) -> Ticket:
         self._live += 1

@@ -22,7 +22,8 @@ from agent_actors.domain.events import Event
 from agent_actors.errors import AgentError, ConfigError, RuntimeClosed
 from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
-from agent_actors.kernel.interrupts import TakeInterrupt, await_unprotected, raise_interrupt
+from agent_actors.kernel.interrupts import TakeInterrupt, raise_interrupt
+from agent_actors.kernel.user_code import await_user_code
 
 Handler: TypeAlias = Callable[[Event], Awaitable[None]]
 # Reads a session's log after a `seq`.
@@ -281,7 +282,7 @@ class Subscription:
     async def _deliver_one(self, event: Event) -> None:
         try:
             with trio.move_on_after(self._timeout) as deadline:
-                await await_unprotected(self._handler, event)
+                await await_user_code(self._handler, event)
         except BaseException as error:  # noqa: ASYNC103 - only affects its own subscription
             if is_cancellation(error):
                 raise
@@ -342,8 +343,8 @@ class HookBus:
 
         Raises:
             RuntimeClosed: The bus is closed.
-            ConfigError: `after_seq` was passed without a session, there is no log to read, or the
-                handler, the session id or an event class is invalid.
+            ConfigError: `after_seq` was passed without a session or without a log, or the handler,
+                the session id or an event class is invalid.
         """
         if self._closed:
             raise RuntimeClosed("the hook bus")

@@ -86,6 +86,8 @@ class KeptResults:
                 break
             kept.append(chunk)
             size += len(chunk)
+        if key in self._texts:
+            self._drop(key)
         while self._used + size > self._capacity:
             self._drop(next(iter(self._texts)))
         self._texts[key] = kept

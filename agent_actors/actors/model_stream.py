@@ -5,7 +5,8 @@ request rate learned from the endpoint's refusals, the retry budget, and the dea
 streams: first token, idle and total. The connect deadline is applied where connections are made.
 Each `stream` call is one attempt; the run decides whether to retry. The actor knows nothing about
 blocks, runs or sessions. The provider calls the sink in the task that reads from the network, so a
-delta reaches the reader's mailbox without passing through another task.
+delta reaches the reader's mailbox without passing through another task. Waiting for admission is a
+request to the actor. The stream itself runs in the task of its caller, as inline work of the actor.
 """
 
 import logging
@@ -22,9 +23,12 @@ from agent_actors.abc import (
     BudgetSink,
     ExchangeOwner,
     ExchangeStatistics,
+    Instrumentation,
     ModelProvider,
     ModelSink,
+    Observation,
 )
+from agent_actors.abc.operations import ModelOperation
 from agent_actors.actors.admission_queue import AdmissionQueue, EndpointRefusing
 from agent_actors.actors.stream_watchdog import Sweeper, Watch
 from agent_actors.domain.limits import Timeouts
@@ -46,7 +50,9 @@ from agent_actors.errors import (
     ProviderStatusError,
 )
 from agent_actors.kernel.actor_loop import ActorLoop
+from agent_actors.kernel.exceptions import foreign_cancellation, is_cancellation
 from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
+from agent_actors.kernel.observing import WAIT_FOR_ENDPOINT, observed
 from agent_actors.protocol.rate_control import RateStatistics, Ticket
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryBudget, judge
 
@@ -140,6 +146,14 @@ class _WatchedSink:
                 break
         return self._sink.feed(deltas)
 
+    @property
+    def sees_text(self) -> bool:
+        return bool(getattr(self._sink, "sees_text", True))
+
+    @property
+    def sees_arguments(self) -> bool:
+        return bool(getattr(self._sink, "sees_arguments", True))
+
     async def wait_room(self) -> None:
         self._watch.pause()
         try:
@@ -182,6 +196,8 @@ class ModelStream:
         max_live: The maximum number of concurrent streams; `math.inf` for no limit.
         wall_clock: Returns seconds since the epoch; needed if an endpoint asks clients to wait
             until a date.
+        instrumentation: Observes attempts and waits; None: nothing does.
+        provider_name: The name of the provider for the instrumentation.
     """
 
     def __init__(
@@ -190,6 +206,8 @@ class ModelStream:
         *,
         max_live: float = MAX_LIVE_STREAMS,
         wall_clock: Callable[[], float] = time.time,
+        instrumentation: Instrumentation | None = None,
+        provider_name: str = "",
     ) -> None:
         self.owner: ActorLoop = ActorLoop(f"model_stream {provider.name}")
         self.provider: ModelProvider = provider
@@ -198,7 +216,11 @@ class ModelStream:
         self._line = AdmissionQueue(self.owner.start_background)
         self._budget = RetryBudget()
         self._wall_clock = wall_clock
+        self._instrumentation = instrumentation
+        self._provider_name = provider_name
         self._attempts = self._retries = self._fallbacks = self._failures = 0
+        # Callers whose request for admission has not been answered; later callers queue behind.
+        self._asking = 0
         self._refusal = ""
 
     async def stream(
@@ -217,7 +239,27 @@ class ModelStream:
 
         Cancellation: the connection is closed before the call returns.
         """
-        return await self.owner.ask(partial(self._stream, request, sink, deadlines, which))
+        ticket = self._admit_nowait()
+        if ticket is None:
+            ticket = await self._ask_for_admission(which)
+        try:
+            began = self._begin(request, which)
+            try:
+                if self._instrumentation is None:
+                    answer = await self._watched(request, sink, deadlines, ticket)
+                else:
+                    observation = self._instrumentation.observe(self._operation(request, which))
+                    answer = await self._observed(observation, request, sink, deadlines, ticket)
+            except Exception as error:
+                self._note_failure(error, began, ticket)
+                raise
+            self._line.answered(ticket)  # in case the response had no content to show
+            self._budget.earn()
+            self._note_end(_describe_response, answer, began)
+            return answer
+        finally:
+            self._line.leave(ticket)
+            self._slots.release()
 
     @property
     def answers(self) -> int:
@@ -248,18 +290,28 @@ class ModelStream:
             exchange=provider.statistics() if isinstance(provider, ExchangeOwner) else None,
         )
 
-    async def _stream(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, which: AttemptInfo
-    ) -> ModelCompleted:
+    def _admit_nowait(self) -> Ticket | None:
+        """Return a ticket for a request that need not wait; None if it must ask for admission."""
+        self.owner.check_open()
+        if self._asking or not self.owner.started or not self._line.is_open:
+            return None
+        return self._line.enter_nowait() if self._slots.take_nowait() else None
+
+    async def _ask_for_admission(self, which: AttemptInfo) -> Ticket:
+        self._asking += 1
+        try:
+            with observed(self._instrumentation, WAIT_FOR_ENDPOINT):
+                return await self.owner.ask(partial(self._admit, which))
+        finally:
+            self._asking -= 1
+
+    async def _admit(self, which: AttemptInfo) -> Ticket:
         await self._slots.acquire(first=which.retry)
         try:
-            ticket = await self._turn(which)
-            try:
-                return await self._attempt(request, sink, deadlines, which, ticket)
-            finally:
-                self._line.leave(ticket)
-        finally:
+            return await self._turn(which)
+        except BaseException:
             self._slots.release()
+            raise
 
     async def _turn(self, which: AttemptInfo) -> Ticket:
         if not self._line.is_open and _LOG.isEnabledFor(logging.DEBUG):
@@ -274,40 +326,26 @@ class ModelStream:
             late.add_note(f"the last refusal was: {self._refusal}")
             raise late from None
 
-    async def _attempt(
-        self,
-        request: ModelRequest,
-        sink: ModelSink,
-        deadlines: Timeouts,
-        which: AttemptInfo,
-        ticket: Ticket,
-    ) -> ModelCompleted:
+    def _begin(self, request: ModelRequest, which: AttemptInfo) -> float:
+        """Count an attempt that begins, and return its start time."""
         self._count_attempt()
         self._retries += which.retry
         self._fallbacks += which.fallback
-        began = trio.current_time()
         if _LOG.isEnabledFor(logging.DEBUG):
             kind = "retry" if which.retry else "fallback" if which.fallback else "attempt"
             _LOG.debug("%s: %s with model %s", self.provider.name, kind, request.settings.model)
-        try:
-            answer = await self._watched(request, sink, deadlines, ticket)
-        except ProviderError as error:
-            self._failures += 1
-            self._note_end(describe_failure, error, began)
-            verdict = judge(error, now=self._wall_clock())
-            if verdict.refused:
-                self._refusal = str(error)
-                self._line.refused(ticket, min(verdict.after or 0.0, LONGEST_PAUSE))
-                self._note_pace()
-            raise
-        except Exception as error:
-            self._failures += 1
-            self._note_end(describe_failure, error, began)
-            raise
-        self._line.answered(ticket)  # in case the response had no content to show
-        self._budget.earn()
-        self._note_end(_describe_response, answer, began)
-        return answer
+        return trio.current_time()
+
+    def _note_failure(self, error: Exception, began: float, ticket: Ticket) -> None:
+        self._failures += 1
+        self._note_end(describe_failure, error, began)
+        if not isinstance(error, ProviderError):
+            return
+        verdict = judge(error, now=self._wall_clock())
+        if verdict.refused:
+            self._refusal = str(error)
+            self._line.refused(ticket, min(verdict.after or 0.0, LONGEST_PAUSE))
+            self._note_pace()
 
     def _note_end(self, describe: Callable[[T], str], outcome: T, began: float) -> None:
         if _LOG.isEnabledFor(logging.DEBUG):
@@ -330,22 +368,61 @@ class ModelStream:
     def _count_attempt(self) -> None:
         self._attempts += 1
 
-    async def _watched(
-        self, request: ModelRequest, sink: ModelSink, deadlines: Timeouts, ticket: Ticket
+    def _operation(self, request: ModelRequest, which: AttemptInfo) -> ModelOperation:
+        return ModelOperation(
+            self.provider.name, self._provider_name, request, which.retry, which.fallback
+        )
+
+    async def _observed(
+        self,
+        observation: Observation,
+        request: ModelRequest,
+        sink: ModelSink,
+        deadlines: Timeouts,
+        ticket: Ticket,
     ) -> ModelCompleted:
-        watch = self._sweeper.watch(deadlines)
+        with observation:
+            if observation.request_headers:
+                request = attrs.evolve(request, headers=observation.request_headers)
+            answer = await self._watched(request, sink, deadlines, ticket, observation)
+            observation.note_outcome(answer)
+        return answer
+
+    async def _watched(
+        self,
+        request: ModelRequest,
+        sink: ModelSink,
+        deadlines: Timeouts,
+        ticket: Ticket,
+        observation: Observation | None = None,
+    ) -> ModelCompleted:
+        work = self.owner.inline()
+        watch = self._sweeper.watch(deadlines, work.scope)
         begun = partial(self._line.answered, ticket)
+        if observation is not None:
+            begun = partial(self._note_first_token, ticket, observation)
         watched = _WatchedSink(sink, watch, begun, self._count_attempt)
         try:
-            with watch.scope:
+            with work:
+                # The request may have been admitted in the tick in which its caller was cancelled.
+                await trio.lowlevel.checkpoint_if_cancelled()
                 return await self.provider.stream(request, watched)
+        except trio.Cancelled as error:  # noqa: ASYNC103
+            if is_cancellation(error):
+                raise
+            raise foreign_cancellation() from None  # noqa: ASYNC104
         finally:
             self._sweeper.unwatch(watch)
-        # Only the sweeper cancels this scope, and it records the reason.
+        # The actor has not cancelled this scope, since that raises, so the sweeper has. It records
+        # the reason.
         assert watch.expired is not None
         raise ProviderDeadlineError(
             endpoint=self.provider.name, kind=watch.expired, seconds=watch.seconds()
         )
+
+    def _note_first_token(self, ticket: Ticket, observation: Observation) -> None:
+        self._line.answered(ticket)
+        observation.note_first_token()
 
 
 def describe_failure(error: Exception) -> str:

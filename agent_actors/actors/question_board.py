@@ -59,7 +59,7 @@ class OpenQuestion:
     Attributes:
         question: The question.
         check: Raises `ConfigError` for answers that are not valid; None: accept any answer.
-        answer: The answer; None if there is no answer yet.
+        answer: The answer; None while the question is open.
     """
 
     question: Question

@@ -10,6 +10,10 @@ its own child runs, for a session that an ancestor of the first child run holds,
 continue. Therefore every such wait is registered with the ancestors of the waiting run, and
 `find_wait_cycle` finds the cycle. The nodes are shared by all runtimes in the process, so a cycle
 may span several runtimes.
+
+A tool may also call other tools of its own run. While such an inner call runs, the outer call lends
+its slots, and its place in the order of shared and exclusive calls. Otherwise an exclusive inner
+call would wait for its own outer call.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,6 +27,10 @@ import trio
 
 from agent_actors.kernel.fair_limiter import FairLimiter
 from agent_actors.kernel.pausable_deadline import PausableDeadline, TrioRunRef
+from agent_actors.kernel.shared_exclusive_lock import SharedExclusiveLock
+
+MAX_CALL_DEPTH: Final = 8
+"""Maximum number of calls inside each other, not counting the model's own call."""
 
 
 @attrs.define(eq=False)
@@ -81,12 +89,16 @@ class CallSlots:
         call_id: The id of the call.
         scope: The scope with the call's deadline, once the call is running; None if the call has no
             deadline.
+        outer: The call whose tool made this call with `call_tool`; None if the model made it.
         ended: True if the call has an outcome. A run that the call started may still be alive.
+        untrusted: True if a run or a call that this call started received content from outside.
     """
 
     call_id: str
     scope: trio.CancelScope | None = attrs.field(default=None, init=False)
+    outer: "CallSlots | None" = attrs.field(default=None, init=False)
     ended: bool = attrs.field(default=False, init=False)
+    untrusted: bool = attrs.field(default=False, init=False)
     # Created on demand, since few calls start a run that asks a question.
     _deadline: PausableDeadline | None = attrs.field(default=None, init=False)
     _held: list[tuple[FairLimiter, str | None]] = attrs.field(
@@ -98,14 +110,18 @@ class CallSlots:
     _taking: trio.Event | None = attrs.field(default=None, init=False)
 
     def pause_deadlines(self) -> None:
-        """Pause the call's deadline while a child run asks a person a question."""
+        """Pause the deadlines of this call and its outer calls while a person is asked."""
+        if self.outer is not None:
+            self.outer.pause_deadlines()
         if self._deadline is None and self.scope is not None:
             self._deadline = PausableDeadline(self.scope)
         if self._deadline is not None:
             self._deadline.pause()
 
     def resume_deadlines(self) -> None:
-        """Resume the deadline; must be called once for each call to `pause_deadlines`."""
+        """Resume the deadlines; must be called once for each call to `pause_deadlines`."""
+        if self.outer is not None:
+            self.outer.resume_deadlines()
         if self._deadline is not None:
             self._deadline.resume()
 
@@ -217,7 +233,7 @@ class SessionWait:
 
 
 def find_wait_cycle(wait: SessionWait) -> tuple[str, ...]:
-    """Return the sessions in the cycle that a wait would close; empty if there is no cycle.
+    """Return the sessions in the cycle that a wait would close; empty if it closes none.
 
     Each session waits for the next one. The first and the last are the same session.
     """
@@ -271,3 +287,58 @@ class slots_lent:  # noqa: N801 - reads as a statement: `async with lending(call
                 raise
             # The exception of the body is more important. The cancellation is raised again at the
             # next checkpoint.
+
+
+@attrs.define(eq=False)
+class InnerCalls:
+    """The inner calls of one call; use it with `async with` around each of them.
+
+    Args:
+        depth: The number of calls around these inner calls.
+        turns: The lock that orders the outer call. The inner calls use it as well, unless the outer
+            call is exclusive: then it keeps the lock, and the inner calls have a lock of their own.
+        exclusive: True if the outer call is exclusive.
+
+    Attributes:
+        made: The number of inner calls so far.
+        lent: True while the outer call does not hold `turns`.
+        failure: The error of a hook, the store or the runtime with which an inner call ended. Such
+            an error ends the run, even if the outer call's tool handles it.
+    """
+
+    depth: int
+    _outer_turns: SharedExclusiveLock
+    _exclusive: bool
+    made: int = attrs.field(default=0, init=False)
+    lent: bool = attrs.field(default=False, init=False)
+    failure: Exception | None = attrs.field(default=None, init=False)
+    turns: SharedExclusiveLock = attrs.field(init=False)
+    _borrowers: int = attrs.field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.turns = SharedExclusiveLock() if self._exclusive else self._outer_turns
+
+    async def __aenter__(self) -> Self:
+        self._borrowers += 1
+        if not self.lent and not self._exclusive:
+            self.lent = True
+            self.turns.release(exclusive=False)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._borrowers -= 1
+        while self._takes_back():
+            # If this wait is cancelled, the call continues to its end without its place.
+            await self.turns.acquire(exclusive=False)  # noqa: ASYNC102 - cancellation ends the wait
+            if self._takes_back():
+                self.lent = False
+            else:  # another task took the place, or began an inner call, in the meantime
+                self.turns.release(exclusive=False)
+
+    def _takes_back(self) -> bool:
+        return self.lent and not self._borrowers

@@ -5,7 +5,7 @@ date: another process may have written to it, or deleted and restarted it. This 
 changes from the records at the end of the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import attrs
@@ -38,7 +38,7 @@ class CachedSession:
     dirty: bool = False
     last_used: float = 0.0
     announced: bool = False
-    noted: dict[str, JsonValue] | None = None
+    noted: Mapping[str, JsonValue] | None = None
     noting: dict[str, JsonValue] | None = None
     # Distinguishes the last record from a record with the same `seq` in another log.
     last_id: str = ""
@@ -103,14 +103,16 @@ def is_shared(store: SessionStore) -> bool:
     return isinstance(store, SharedStore) and store.shared
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return the text for an error that a store raised."""
     return f"{type(error).__name__}: {error}"
 
 
 def unreadable(session_id: str, error: Exception) -> SessionStoreError:
     """Return the error to raise if a store could not be read."""
-    return SessionStoreError(f"its records cannot be read: {told(error)}", session_id=session_id)
+    return SessionStoreError(
+        f"its records cannot be read: {error_text(error)}", session_id=session_id
+    )
 
 
 def unknown(session_id: str, cause: Exception | None, seconds: float) -> SessionStoreError:
@@ -121,7 +123,7 @@ def unknown(session_id: str, cause: Exception | None, seconds: float) -> Session
         cause: The error that the store raised; None if the store took too long.
         seconds: The timeout of the store.
     """
-    what = f"took longer than {seconds:g} s" if cause is None else told(cause)
+    what = f"took longer than {seconds:g} s" if cause is None else error_text(cause)
     error = SessionStoreError(
         f"it is unknown whether its records were written: {what}; the next run reads the log again",
         session_id=session_id,

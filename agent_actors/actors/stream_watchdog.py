@@ -2,9 +2,11 @@
 
 For each watched stream, this module owns the time of the last delta and the current deadline. A
 delta only costs one clock reading; nothing is rescheduled. One sweeper task sleeps until the
-nearest deadline, checks which streams are late, and ends when no stream is being watched. A task
-that kept ticking would keep a virtual clock running for ever. The module knows nothing else about
-streams.
+nearest deadline and checks which streams are late. If the stream with that deadline has ended, the
+task wakes up once without finding one. While no stream is being watched, the task then sleeps
+without a deadline: a new task for each stream would cost more than the watch, and a task that kept
+ticking would keep a virtual clock running for ever. The task ends with its actor. The module knows
+nothing else about streams.
 """
 
 import math
@@ -23,9 +25,17 @@ _STOPPING: Final = 5.0
 
 @attrs.define(eq=False)
 class Watch:
-    """One watched stream. All times are by `trio.current_time`."""
+    """One watched stream. All times are by `trio.current_time`.
+
+    Attributes:
+        deadlines: The deadlines of the stream.
+        scope: The scope around the stream, which is cancelled at a deadline.
+        started: The start time of the stream.
+        expired: The deadline at which the stream was cancelled; None if it was not cancelled.
+    """
 
     deadlines: Timeouts
+    scope: trio.CancelScope
     started: float
     _last: float
     _begun: bool = attrs.field(default=False, init=False)
@@ -34,7 +44,6 @@ class Watch:
     _now: Callable[[], float] = attrs.field(
         factory=lambda: trio.lowlevel.current_clock().current_time, init=False
     )
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     expired: DeadlineKind | None = attrs.field(default=None, init=False)
     # If everything needed has arrived, this function is called instead of cancelling the stream.
     # `_stopping` is then the deadline by which the stream must end.
@@ -56,10 +65,11 @@ class Watch:
         self._last = trio.current_time()
 
     def mark_complete(self, stop: Callable[[], object] | None) -> None:
-        """Record that everything needed has arrived, so that being late is no longer a failure.
+        """Record that all content has arrived, so that a late end of the stream is not a failure.
 
         Args:
-            stop: Called at a deadline to end the stream; None: being late is a failure again.
+            stop: Called to end the stream when a deadline expires; None: an expired deadline is a
+                failure again.
         """
         self._stop = stop
 
@@ -110,17 +120,17 @@ class Sweeper:
         self._sleep: trio.CancelScope | None = None
         self._sweeping = False
 
-    def watch(self, deadlines: Timeouts) -> Watch:
-        """Start watching a stream."""
+    def watch(self, deadlines: Timeouts, scope: trio.CancelScope) -> Watch:
+        """Start watching a stream, whose code runs in this scope."""
         now = trio.current_time()
-        watch = Watch(deadlines, now, now)
-        self._watched.add(watch)
+        watch = Watch(deadlines, scope, now, now)
         due, _ = watch.next_deadline()
         # Once the idle deadline runs, it may be nearer than the first-token deadline.
         due = min(due, now + deadlines.idle)
         if not self._sweeping and due < math.inf:
+            self._start(self._sweep)  # fails if the actor has ended
             self._sweeping = True
-            self._start(self._sweep)
+        self._watched.add(watch)
         if due < self._nearest:
             self._nearest = due
             if self._sleep is not None:
@@ -130,12 +140,10 @@ class Sweeper:
     def unwatch(self, watch: Watch) -> None:
         """Stop watching a stream that has ended."""
         self._watched.discard(watch)
-        if not self._watched and self._sleep is not None:
-            self._sleep.cancel("nothing to watch")
 
     async def _sweep(self) -> None:
         try:
-            while self._watched and self._nearest < math.inf:
+            while True:
                 with trio.CancelScope(deadline=self._nearest) as self._sleep:
                     await trio.sleep_forever()
                 self._sleep = None

@@ -29,20 +29,33 @@ from typing import Final, Protocol
 import attrs
 import trio
 
-from agent_actors.actors.run_tree import CallSlots, current_call
+from agent_actors.abc import BackgroundTasks, Instrumentation, Workspace
+from agent_actors.abc.operations import ToolOperation
+from agent_actors.actors.run_tree import (
+    MAX_CALL_DEPTH,
+    CallSlots,
+    InnerCalls,
+    current_call,
+    slots_lent,
+)
+from agent_actors.codec.json_values import to_json_object
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder
-from agent_actors.domain.json import JsonValue, copy_json, copy_object
+from agent_actors.domain.json import JsonObject, JsonValue, copy_json, copy_object
 from agent_actors.domain.limits import DEFAULT_TOOL_TIMEOUT
 from agent_actors.domain.run import RunInfo, ToolCallResult
+from agent_actors.domain.workspace.report import NO_RESOURCES, CallResources, joined_resources
 from agent_actors.errors import ToolArgumentsError
 from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
 from agent_actors.kernel.fair_limiter import FairLimiter, LimiterStatistics
 from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
+from agent_actors.kernel.observing import WAIT_FOR_TOOL, observed
 from agent_actors.kernel.request import Request
 from agent_actors.kernel.shared_exclusive_lock import SharedExclusiveLock
-from agent_actors.tools import Tool, ToolOutput
+from agent_actors.kernel.user_code import find_user_loop
+from agent_actors.tools import Tool, ToolContext, ToolOutput
+from agent_actors.tools.fencing import fenced, is_untrusted
 from agent_actors.tools.output import converts_fast
 from agent_actors.tools.tool import ToolValidator
 
@@ -113,6 +126,19 @@ class ResultCutter(Protocol):
         ...
 
 
+class InnerCallKeeper(Protocol):
+    """Counts and records the calls that the tools of a run make with `call_tool`."""
+
+    async def perform(
+        self,
+        outer_id: str,
+        call: ToolUseBlock,
+        execute: Callable[[], Awaitable[ToolCallResult]],
+    ) -> ToolCallResult:
+        """Record a call, execute it if the limits of the run allow it, and record its result."""
+        ...
+
+
 @attrs.frozen(eq=False)
 class RunTools:
     """The properties that all tool calls of one run share.
@@ -130,6 +156,11 @@ class RunTools:
             none.
         guard: The hooks and permission checks around the calls; None for none.
         cutter: Truncates results that are too long; None for no limit.
+        workspace: The workspace of the run; None if the run has none.
+        background: The background commands of the session; None if the run has no workspace.
+        inner: Counts and records the calls that tools make; None: tools cannot make calls.
+        deps: The dependencies of the run.
+        instrumentation: Observes the calls; None: nothing does.
         turns: The lock that orders shared and exclusive calls.
         starting: Calls that begin in the next tick, in the order of their submission.
         in_line: Calls that have not entered a queue for slots yet; later calls must not overtake
@@ -146,6 +177,11 @@ class RunTools:
     validator: ToolValidator | None = None
     guard: ToolGuard | None = None
     cutter: ResultCutter | None = None
+    workspace: Workspace | None = None
+    background: BackgroundTasks | None = None
+    inner: InnerCallKeeper | None = None
+    deps: object = attrs.field(default=None, repr=False)
+    instrumentation: Instrumentation | None = None
     turns: SharedExclusiveLock = attrs.field(factory=SharedExclusiveLock)
     # Usually empty; a deque and a set would cost each run 800 bytes.
     starting: "list[_Call]" = attrs.field(factory=list["_Call"])
@@ -164,15 +200,33 @@ class _Call(Request[ToolCallResult]):
         started_at: The wall-clock time at which it started.
         started: The same time, by trio's clock.
         exception: The exception that the tool raised; None if its last execution raised none.
+        resources: The resources that the tool reported; None if it reported none.
+        untrusted: True if the tool returned content from outside.
+        outer: The call whose tool made this call; None if the model made it.
+        inner: The calls that the tool of this call made; None if it made none.
     """
 
-    __slots__ = ("at_once", "block", "exception", "held", "run", "started", "started_at", "tool")
+    __slots__ = (
+        "at_once",
+        "block",
+        "exception",
+        "held",
+        "inner",
+        "outer",
+        "resources",
+        "run",
+        "started",
+        "started_at",
+        "tool",
+        "untrusted",
+    )
 
     def __init__(
         self,
         run: RunTools,
         block: ToolUseBlock,
         work: "Callable[[_Call], Awaitable[ToolCallResult]]",
+        outer: "_Call | None" = None,
     ) -> None:
         super().__init__(partial(work, self))
         self.run = run
@@ -182,6 +236,52 @@ class _Call(Request[ToolCallResult]):
         self.at_once = False
         self.started_at = self.started = 0.0
         self.exception: BaseException | None = None
+        self.resources: list[CallResources] | None = None
+        self.untrusted = False
+        self.outer = outer
+        self.inner: InnerCalls | None = None
+        if outer is not None:
+            self.held.outer = outer.held
+
+    @property
+    def turns(self) -> SharedExclusiveLock:
+        """The lock that orders this call among others."""
+        outer = self.outer
+        return self.run.turns if outer is None else outer.inner_calls.turns
+
+    @property
+    def inner_calls(self) -> InnerCalls:
+        """The calls that the tool of this call makes."""
+        if self.inner is None:
+            depth = 1 if self.outer is None else self.outer.inner_calls.depth + 1
+            exclusive = self.tool is not None and self.tool.exclusive
+            self.inner = InnerCalls(depth, self.turns, exclusive)
+        return self.inner
+
+    def leave_turn(self) -> None:
+        """Release the lock that orders the calls, at the end of this call."""
+        if self.inner is None or not self.inner.lent:
+            self.turns.release(exclusive=self.tool is not None and self.tool.exclusive)
+
+    def note_resources(self, resources: CallResources) -> None:
+        """Add resources that the tool used; from any thread."""
+        if self.resources is None:
+            self.resources = []
+        self.resources.append(resources)
+
+    async def perform(self, lost: Callable[[], Exception]) -> None:
+        """Run the call and resolve it, and report it to the instrumentation of the run."""
+        instrumentation, tool = self.run.instrumentation, self.tool
+        if instrumentation is None:
+            await super().perform(lost)
+            return
+        call = self.block
+        operation = ToolOperation(
+            call.name, call.id, call.input, "" if tool is None else tool.description
+        )
+        with instrumentation.observe(operation) as observation:
+            await super().perform(lost)
+            observation.note_outcome(self._value[0] if self._error is None else self._error)
 
     def enter(self) -> None:
         """Mark this call as the current one, so that child runs of its tool find it."""
@@ -195,7 +295,7 @@ class _Call(Request[ToolCallResult]):
 
 
 @attrs.frozen(eq=False)
-class _CallContext:
+class CallContext:
     """The `ToolContext` that a handler receives."""
 
     run: RunInfo
@@ -204,22 +304,31 @@ class _CallContext:
     cwd: Path
     on_progress: Callable[[str, str, JsonValue], None]
     on_record: Callable[[EventBuilder, str], None]
+    on_used: Callable[[CallResources], None]
+    workspace: Workspace | None
+    background: BackgroundTasks | None
+    on_call: Callable[[str, JsonObject], Awaitable[ToolCallResult]]
+    deps: object
     token: trio.lowlevel.TrioToken
 
     @property
     def session_id(self) -> str:
+        """The session."""
         return self.run.session_id
 
     @property
     def run_id(self) -> str:
+        """The run."""
         return self.run.run_id
 
     @property
     def request_id(self) -> str:
+        """The caller's id of the request."""
         return self.run.request_id
 
     @property
     def cancelled(self) -> bool:
+        """True if the call was cancelled."""
         if self._is_in_our_run():
             return trio.current_effective_deadline() == -math.inf
         try:
@@ -231,6 +340,7 @@ class _CallContext:
         return False
 
     def report(self, progress: JsonValue) -> None:
+        """Report progress to the readers of the run."""
         tell = partial(self.on_progress, self.call_id, self.tool_name, copy_json(progress))
         if self._is_in_our_run():
             tell()
@@ -239,11 +349,19 @@ class _CallContext:
             self.token.run_sync_soon(tell)
 
     def record(self, event: EventBuilder) -> None:
+        """Record an event with the result of the call."""
         self.on_record(event, self.call_id)
 
+    def used(self, resources: CallResources) -> None:
+        """Report resources that the call used."""
+        self.on_used(resources)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolCallResult:
+        """Call another tool of the run."""
+        return await self.on_call(name, to_json_object(arguments))
+
     def _is_in_our_run(self) -> bool:
-        # A handler in a thread may have its own trio run in that thread.
-        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self.token
+        return _is_in_run(self.token)
 
 
 class ToolExecutor:
@@ -328,7 +446,7 @@ class ToolExecutor:
             return False  # the call must wait for a thread
         if not run.turns.take_nowait(exclusive=tool.exclusive):
             return False
-        held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
+        held.at_end(request.leave_turn)
         bound = tool.max_concurrency
         if bound is not None and not held.take_nowait(self._slots_of(tool, bound), run.run_id):
             return False
@@ -336,11 +454,12 @@ class ToolExecutor:
 
     async def _take(self, request: _Call, tool: Tool) -> None:
         run, held = request.run, request.held
-        await run.turns.acquire(exclusive=tool.exclusive)
-        held.at_end(partial(run.turns.release, exclusive=tool.exclusive))
-        if tool.max_concurrency is not None:
-            await held.take(self._slots_of(tool, tool.max_concurrency), run.run_id)
-        await held.take(self._slots, run.run_id)
+        with observed(run.instrumentation, WAIT_FOR_TOOL):
+            await request.turns.acquire(exclusive=tool.exclusive)
+            held.at_end(request.leave_turn)
+            if tool.max_concurrency is not None:
+                await held.take(self._slots_of(tool, tool.max_concurrency), run.run_id)
+            await held.take(self._slots, run.run_id)
         # If the slot was granted in the same tick as a cancellation, the tool is not started.
         await trio.lowlevel.checkpoint_if_cancelled()
 
@@ -379,7 +498,7 @@ class ToolExecutor:
     async def _guarded(self, request: _Call, tool: Tool, guard: ToolGuard) -> ToolCallResult:
         admitted = await guard.admit(request.block, tool)
         if isinstance(admitted, ToolOutput):
-            return _told(request.block, admitted)
+            return _tool_result(request.block, admitted)
         request.block = admitted
         await self._take(request, tool)
         self._calls += 1
@@ -426,11 +545,15 @@ class ToolExecutor:
         return self._result(request, ToolOutput(_late(request.block, timeout), is_error=True))
 
     async def _cut(self, request: _Call, output: ToolOutput) -> ToolCallResult:
-        cutter = request.run.cutter
-        if cutter is None or cutter.fits(output):
+        if request.outer is not None:  # the result goes to a tool, not to a model
             return self._result(request, output)
-        output, complete_bytes = await cutter.cut(request.block.id, output)
-        return attrs.evolve(self._result(request, output), complete_bytes=complete_bytes)
+        cutter, complete_bytes = request.run.cutter, 0
+        if cutter is not None and not cutter.fits(output):
+            output, complete_bytes = await cutter.cut(request.block.id, output)
+        if request.untrusted or request.held.untrusted:
+            output = fenced(output, request.block.name, request.block.id)
+        result = self._result(request, output)
+        return attrs.evolve(result, complete_bytes=complete_bytes) if complete_bytes else result
 
     def _result(self, request: _Call, output: ToolOutput) -> ToolCallResult:
         call = request.block
@@ -445,15 +568,27 @@ class ToolExecutor:
             max(request.started_at, self._wall_clock()),
             trio.current_time() - request.started,
             exception=request.exception if output.is_error else None,
+            resources=(
+                NO_RESOURCES if request.resources is None else joined_resources(request.resources)
+            ),
+            untrusted=request.untrusted or request.held.untrusted,
         )
 
     async def _execute(self, request: _Call, tool: Tool) -> ToolOutput:
+        output = await self._output_of_handler(request, tool)
+        if request.inner is not None and request.inner.failure is not None:
+            raise request.inner.failure
+        if is_untrusted(output, tool):
+            request.untrusted = True
+        return output
+
+    async def _output_of_handler(self, request: _Call, tool: Tool) -> ToolOutput:
         call = request.block
         # Few handlers take a context, and creating one costs a snapshot of the run.
-        context = _context(request) if tool.takes_context else None
+        context = self._context(request) if tool.takes_context else None
         try:
             if tool.is_async:
-                returned = await await_unprotected(tool.call, call.input, context)
+                returned = await _call_async(tool, call.input, context)
                 if not converts_fast(returned):
                     convert = partial(tool.output_of, returned)
                     return await trio.to_thread.run_sync(convert, limiter=_UNBOUNDED)
@@ -475,6 +610,69 @@ class ToolExecutor:
             _note_exception(request, rest)
             return _raised(call.name, rest)  # noqa: ASYNC104
 
+    def _context(self, request: _Call) -> CallContext:
+        run, call = request.run, request.block
+        token = trio.lowlevel.current_trio_token()
+        return CallContext(
+            run=run.info(),
+            call_id=call.id,
+            tool_name=call.name,
+            cwd=run.cwd,
+            on_progress=run.on_progress,
+            on_record=run.on_record,
+            on_used=request.note_resources,
+            workspace=run.workspace,
+            background=run.background,
+            deps=run.deps,
+            on_call=partial(self._call_tool, request, token),
+            token=token,
+        )
+
+    # Calls that tools make.
+
+    async def _call_tool(
+        self, outer: _Call, token: trio.lowlevel.TrioToken, name: str, arguments: JsonObject
+    ) -> ToolCallResult:
+        if not _is_in_run(token):
+            raise RuntimeError(
+                "call_tool() must be awaited in the trio run of the tool call; in a sync handler, "
+                "use trio.from_thread.run(context.call_tool, name, arguments)"
+            )
+        keeper = outer.run.inner
+        if keeper is None or outer.held.ended:
+            raise RuntimeError(
+                f"call {outer.block.id!r} has ended; call_tool() can be used only during the call"
+            )
+        if outer.tool is not None and not outer.tool.is_async and outer.tool.on_cancel == "abandon":
+            raise RuntimeError(
+                f"tool {outer.tool.name!r} has on_cancel='abandon', so its thread may outlive the "
+                "run; only other tools can use call_tool()"
+            )
+        calls = outer.inner_calls
+        calls.made += 1
+        call = ToolUseBlock(f"{outer.block.id}/{calls.made}", name, arguments)
+        try:
+            result = await keeper.perform(
+                outer.block.id, call, partial(self._perform_inner, outer, call)
+            )
+        except Exception as error:
+            calls.failure = calls.failure or error
+            raise
+        if result.untrusted:
+            outer.held.untrusted = True
+        outer.note_resources(result.resources)
+        return result
+
+    async def _perform_inner(self, outer: _Call, call: ToolUseBlock) -> ToolCallResult:
+        if outer.inner_calls.depth > MAX_CALL_DEPTH:
+            return _failed(call, f"tools may call each other at most {MAX_CALL_DEPTH} levels deep")
+        request = _Call(outer.run, call, self._perform, outer)
+        if request.tool is not None and request.tool.external:
+            return _failed(call, f"tool {call.name!r} has no handler; only the model can call it")
+        async with slots_lent(outer.held), outer.inner_calls:
+            await self.owner.submit(request)
+            return await request.wait()
+
     async def _in_abandonable_thread(self, work: Callable[[], ToolOutput]) -> ToolOutput:
         if self._abandonable.available_tokens < 1:
             return ToolOutput(
@@ -493,24 +691,23 @@ class ToolExecutor:
         return slots
 
 
-def _context(request: _Call) -> _CallContext:
-    run, call = request.run, request.block
-    return _CallContext(
-        run=run.info(),
-        call_id=call.id,
-        tool_name=call.name,
-        cwd=run.cwd,
-        on_progress=run.on_progress,
-        on_record=run.on_record,
-        token=trio.lowlevel.current_trio_token(),
-    )
+def _is_in_run(token: trio.lowlevel.TrioToken) -> bool:
+    # A handler in a thread may have its own trio run in that thread.
+    return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is token
+
+
+async def _call_async(tool: Tool, arguments: JsonObject, context: ToolContext | None) -> object:
+    loop = find_user_loop(tool.handler)
+    if loop is None:
+        return await await_unprotected(tool.call, arguments, context)
+    return await loop.call(tool.call, arguments, context)
 
 
 def _late(call: ToolUseBlock, timeout: float) -> str:
     return f"tool {call.name!r} did not finish within {timeout:g} s"
 
 
-def _told(call: ToolUseBlock, output: ToolOutput) -> ToolCallResult:
+def _tool_result(call: ToolUseBlock, output: ToolOutput) -> ToolCallResult:
     return ToolCallResult(
         call.id, call.name, call.input, output.content, output.is_error, output.data
     )
@@ -541,6 +738,8 @@ def _note_exception(request: _Call, error: BaseException) -> None:
 
 
 def _raised(name: str, error: BaseException) -> ToolOutput:
+    if isinstance(error, ToolArgumentsError) and error.tool == name:
+        return ToolOutput(str(error), is_error=True)  # the handler was not called
     detail = str(error) or "no message"
     return ToolOutput(f"tool {name!r} raised {type(error).__name__}: {detail}", is_error=True)
 

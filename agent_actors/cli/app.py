@@ -3,47 +3,40 @@
 This module defines names, help texts and defaults. Each command is implemented in its own module.
 """
 
-import json
 import logging
 import math
 import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Annotated, Final
 
-import attrs
 from cyclopts import App, CycloptsError, Parameter
-from cyclopts.validators import Number
-from rich.console import Console
 
 from agent_actors import AgentOptions, __version__
-from agent_actors.cli.answer import FROM_STDIN, OutputOptions, SessionLocation, answer
+from agent_actors.cli.agent_file import agent_from
 from agent_actors.cli.chat.command import ChatArguments, run_chat
-from agent_actors.cli.demo import Demo, DemoPlan
-from agent_actors.cli.display import show_live, table
+from agent_actors.cli.demo.command import run_demo
+from agent_actors.cli.demo.runner import DemoPlan
 from agent_actors.cli.doctor.command import examine
-from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted
+from agent_actors.cli.edits.previews import EditPreviews
+from agent_actors.cli.outcome import BROKEN_PIPE, MISUSED, complete, fail, interrupted, reject
+from agent_actors.cli.parameters import FROM_STDIN, AtLeastOne, Flag, NotNegative, Store, Text
+from agent_actors.cli.run_prompt import OutputOptions, SessionLocation, run_prompt
 from agent_actors.cli.safe_text import visible
 from agent_actors.cli.sessions.app import app as sessions_app
-from agent_actors.cli.tally import report_of
-from agent_actors.cli.user_tools import load_tools
+from agent_actors.cli.trace import show_trace
+from agent_actors.cli.workspace_choice import choose_tools
 from agent_actors.errors import ConfigError
 from agent_actors.permissions import PermissionMode
 from agent_actors.profiles.resolve import NO_API_KEY
 
-_Text = Annotated[str, Parameter(show_default=False)]
-_Url = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_BASE_URL")]
-_Model = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_MODEL")]
-_Key = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_API_KEY")]
+_Url = Annotated[Text, Parameter(env_var="AGENT_ACTORS_BASE_URL")]
+_Model = Annotated[Text, Parameter(env_var="AGENT_ACTORS_MODEL")]
+_Key = Annotated[Text, Parameter(env_var="AGENT_ACTORS_API_KEY")]
 _Named = Annotated[str | None, Parameter(show_default=False)]
 _Provider = Annotated[_Named, Parameter(env_var="AGENT_ACTORS_PROVIDER")]
-_AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
-_NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
-_Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
 _Seconds = Annotated[float, Parameter(show_default=False)]
-_Store = Annotated[_Text, Parameter(env_var="AGENT_ACTORS_STORE")]
 
 _PACKAGE: Final = "agent_actors"
 
@@ -64,20 +57,24 @@ app.command(sessions_app)
 @app.command
 async def demo(
     *,
-    sessions: _AtLeastOne = 100,
-    tools: _NotNegative = 8,
-    turns: _AtLeastOne = 1,
+    code: Flag = False,
+    sessions: AtLeastOne = 100,
+    tools: NotNegative = 8,
+    turns: AtLeastOne = 1,
     provider: _Named = None,
-    base_url: _Text = "",
-    model: _Text = "",
+    base_url: Text = "",
+    model: Text = "",
     api_key: _Key = "",
-    json: _Flag = False,
+    json: Flag = False,
 ) -> int:
     """Run many sessions at once, against an embedded endpoint or a real one.
 
     The command fails if a run does not finish, or if a task or a connection outlives the runtime.
+    With --code, one session repairs a small project in a bubblewrap sandbox instead.
 
     Args:
+        code: Let an agent repair a small project in a sandbox, which requires bubblewrap. The
+            options for sessions, tools and turns have no effect.
         sessions: Number of sessions, which all run at once.
         tools: Number of parallel tool calls to request per prompt.
         turns: Number of prompts per session, one after the other.
@@ -104,7 +101,12 @@ async def demo(
         model=model,
         api_key=api_key or NO_API_KEY,
     )
-    return await _demo(plan, as_json=json)
+    if code:
+        # Imported here because only this demo needs the toolbox.
+        from agent_actors.cli.demo.repair import run_repair  # noqa: PLC0415
+
+        return await run_repair(plan, as_json=json)
+    return await run_demo(plan, as_json=json)
 
 
 @app.command
@@ -115,18 +117,21 @@ async def run(
     provider: _Provider = None,
     base_url: _Url = "",
     model: _Model = "",
-    system: _Text = "",
+    system: Text = "",
     api_key: _Key = "",
     api_key_header: str | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
     timeout: _Seconds = math.inf,  # noqa: ASYNC109 - a user option; the run enforces it
     tools: tuple[str, ...] = (),
+    workspace: Text = "",
+    unconfined: Flag = False,
     session: str | None = None,
-    store: _Store = "",
-    show_thinking: _Flag = False,
-    usage: _Flag = False,
-    json: _Flag = False,
+    store: Store = "",
+    show_thinking: Flag = False,
+    usage: Flag = False,
+    json: Flag = False,
+    agent: Text = "",
 ) -> int:
     """Stream the response to one prompt. Text from a pipe or a file is appended to the prompt.
 
@@ -141,15 +146,21 @@ async def run(
         max_tokens: Maximum number of tokens in the response. By default the endpoint decides.
         temperature: Sampling temperature. By default the endpoint decides.
         timeout: Seconds for the complete response.
-        tools: Your tools as module:attribute, a tool or a list of tools; may be repeated. The model
-            may call all of them without approval, because no person can be asked.
+        tools: Your tools as module:attribute, a tool or a list of tools; or names of built-in
+            tools, or of the sets code and filesystem; may be repeated. The model may call all of
+            them without approval, because no person can be asked.
+        workspace: Directory in which built-in tools work. Commands run in a bubblewrap sandbox if
+            bubblewrap is installed, and are refused otherwise.
+        unconfined: Run commands without a sandbox, with your rights.
         session: Id of the session to continue or to create. Requires --store.
         store: Path of the store: a file, or an existing directory for plain files.
         show_thinking: Write the model's thinking to stderr.
         usage: Write the token usage to stderr.
         json: Print every event as a line of JSON.
+        agent: File that describes the agent, in YAML, TOML or JSON. The other options replace its
+            fields.
     """
-    missing = _missing(provider, base_url, model)
+    missing = "" if agent else _missing(provider, base_url, model)
     if not missing and session is not None and not store:
         missing = "--session requires --store PATH; without a store, the session ends with the run"
     if missing:
@@ -158,7 +169,12 @@ async def run(
     place = SessionLocation(session, store)
 
     async def work() -> int:
-        options = AgentOptions(
+        chosen = choose_tools(tools, workspace, unconfined=unconfined)
+        if chosen.note:
+            sys.stderr.write(f"note: {chosen.note}\n")
+        previews = EditPreviews(None if json else chosen.root)
+        options = agent_from(
+            agent,
             model=model,
             base_url=base_url,
             provider=provider or None,
@@ -168,9 +184,13 @@ async def run(
             max_tokens=max_tokens,
             temperature=temperature,
             run_timeout=timeout,
-            tools=load_tools(tools),
+            tools=chosen.tools,
+            builtin_tools=chosen.builtin_tools,
+            workspace=chosen.workspace,
+            hooks=previews.hooks,
+            slash_commands=True,
         )
-        return await answer(prompt, options, shown, place)
+        return await run_prompt(prompt, options, shown, place, previews)
 
     return await complete(work)
 
@@ -181,18 +201,21 @@ async def chat(
     provider: _Provider = None,
     base_url: _Url = "",
     model: _Model = "",
-    system: _Text = "",
+    system: Text = "",
     api_key: _Key = "",
     api_key_header: str | None = None,
     max_tokens: int | None = None,
     temperature: float | None = None,
     tools: tuple[str, ...] = (),
-    demo_tools: _Flag = False,
+    workspace: Text = "",
+    unconfined: Flag = False,
+    checkpoints: Text = "",
+    demo_tools: Flag = False,
     permissions: Annotated[PermissionMode, Parameter(show_default=True)] = PermissionMode.DEFAULT,
     session: str | None = None,
-    store: _Store = "",
-    show_thinking: _Flag = False,
-    plain: _Flag = False,
+    store: Store = "",
+    show_thinking: Flag = False,
+    plain: Flag = False,
 ) -> int:
     """Chat with a model in a terminal, or line by line through pipes.
 
@@ -205,14 +228,20 @@ async def chat(
         api_key_header: Header that carries the plain key, instead of "Authorization: Bearer".
         max_tokens: Maximum number of tokens in a response. By default the endpoint decides.
         temperature: Sampling temperature. By default the endpoint decides.
-        tools: Your tools as module:attribute, a tool or a list of tools; may be repeated.
+        tools: Your tools as module:attribute, a tool or a list of tools; or names of built-in
+            tools, or of the sets code and filesystem; may be repeated.
+        workspace: Directory in which built-in tools work. Commands run in a bubblewrap sandbox if
+            bubblewrap is installed, and are refused otherwise.
+        unconfined: Run commands without a sandbox, with your rights.
+        checkpoints: Directory for copies of the workspace's files, from which /rewind --files
+            restores them. By default below ~/.local/state; without a terminal, none are made.
         demo_tools: Offer a clock, a calculator and notes as tools, to try out the chat.
         permissions: Permission mode; default asks before calls that change something.
         session: Id of the session to continue or to create.
         store: Path of the store: a file, or an existing directory for plain files. By default a
             file below ~/.local/state; without a terminal, the chat is not stored.
         show_thinking: Show the model's thinking.
-        plain: Use no colours and no cursor movement. Always on if there is no terminal.
+        plain: Use no colours and no cursor movement. Always on outside a terminal.
     """
     if missing := _missing(provider, base_url, model):
         return fail(missing, MISUSED)
@@ -226,6 +255,9 @@ async def chat(
         max_tokens=max_tokens,
         temperature=temperature,
         tools=tools,
+        workspace=workspace,
+        unconfined=unconfined,
+        checkpoints=checkpoints,
         demo_tools=demo_tools,
         permissions=permissions,
         session=session,
@@ -244,7 +276,7 @@ async def doctor(
     api_key: _Key = "",
     api_key_header: str | None = None,
     timeout: _Seconds = 60.0,  # noqa: ASYNC109 - a user option; each probe enforces it
-    json: _Flag = False,
+    json: Flag = False,
 ) -> int:
     """Test whether an endpoint supports what an agent needs, and recommend settings.
 
@@ -274,8 +306,18 @@ async def doctor(
             api_key_header=api_key_header,
         )
     except ConfigError as error:
-        return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
+        return reject(error)
     return await examine(options, timeout=timeout, as_json=json)
+
+
+@app.command
+def trace(file: str, /) -> int:
+    """Draw the spans of a trace as a waterfall.
+
+    Args:
+        file: File that a JsonlTraceRecorder has written.
+    """
+    return show_trace(file)
 
 
 def _missing(provider: str | None, base_url: str, model: str) -> str:
@@ -288,24 +330,6 @@ def _missing(provider: str | None, base_url: str, model: str) -> str:
             "or set AGENT_ACTORS_BASE_URL or AGENT_ACTORS_PROVIDER"
         )
     return "" if model else "no model was given; pass --model NAME, or set AGENT_ACTORS_MODEL"
-
-
-async def _demo(plan: DemoPlan, *, as_json: bool) -> int:
-    console = Console()
-    work = Demo(plan)
-    live = console.is_terminal and not as_json
-    alongside = [partial(show_live, console, plan, work.snapshot)] if live else []
-    status = await complete(work.drive, alongside=alongside)
-    if not work.finished:
-        return status
-    report = report_of(work.tally)
-    if as_json:
-        sys.stdout.write(json.dumps(attrs.asdict(report)) + "\n")
-    else:
-        console.print(table(plan, work.tally, report))
-    for fault in work.faults():
-        fail(fault)
-    return status
 
 
 def dispatch(arguments: Sequence[str]) -> int:

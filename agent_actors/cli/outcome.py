@@ -68,6 +68,11 @@ async def complete(
     return interrupted() if status is None else status
 
 
+def reject(error: ConfigError) -> int:
+    """Report invalid options of a command, and return the exit status for incorrect usage."""
+    return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
+
+
 async def status_of(work: Callable[[], Awaitable[int]]) -> int:
     """Run the work of a command, and report its error.
 
@@ -79,7 +84,7 @@ async def status_of(work: Callable[[], Awaitable[int]]) -> int:
     try:
         return await work()
     except ConfigError as error:
-        return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
+        return reject(error)
     except AgentError as error:
         return fail(error)
     except BrokenPipeError:

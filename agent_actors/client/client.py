@@ -13,7 +13,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import attrs
 import trio
@@ -30,9 +30,16 @@ from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import MessageDict, messages_to_openai
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.messages import Message, Messages
-from agent_actors.domain.run import RunResult
+from agent_actors.domain.run import Partial, RunResult
 from agent_actors.domain.session import find_session_id_error
-from agent_actors.errors import ClientError, ConfigError, SessionError, TurnLimitReached
+from agent_actors.errors import (
+    ClientError,
+    ConfigError,
+    PromptBlocked,
+    SessionError,
+    TurnLimitReached,
+)
+from agent_actors.kernel.user_code import Caller, current_caller
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
@@ -54,8 +61,11 @@ class _Turn:
     """A turn and the tasks that use it."""
 
     run: ClientTurn
-    begun_by: trio.lowlevel.Task
-    read_by: trio.lowlevel.Task | None = None
+    begun_by: Caller
+    read_by: Caller | None = None
+
+
+DepsT = TypeVar("DepsT")
 
 
 class ClientMessages:
@@ -109,6 +119,7 @@ class Client:
         resume: The id of an existing session to continue; None: `options.resume`, unless
             `session_id` is set.
         session_id: The id of a session to continue or to create.
+        deps: The dependencies for `ctx.deps` in all turns, of the class `options.deps_type`.
 
     Raises:
         ConfigError: `resume` and `session_id` name different sessions, an id is not valid, or the
@@ -117,11 +128,12 @@ class Client:
 
     def __init__(
         self,
-        options: AgentOptions[object],
+        options: AgentOptions[object, DepsT],
         *,
         runtime: Runtime | None = None,
         resume: str | None = None,
         session_id: str | None = None,
+        deps: DepsT | None = None,
     ) -> None:
         if resume is not None and session_id not in (None, resume):
             raise ConfigError(
@@ -132,6 +144,7 @@ class Client:
         if named and (fault := find_session_id_error(named)) is not None:
             raise ConfigError(fault)
         self._options = as_agent(options)
+        self._deps: object = deps
         self._runtime = runtime
         is_named = resume is not None or session_id is not None
         self._resume = resume if is_named else self._options.resume
@@ -303,8 +316,7 @@ class Client:
             is_error: True if the call failed.
 
         Raises:
-            ClientError: There is no such call, the call already has a result, or its tool is not
-                `name`.
+            ClientError: The id is unknown, the call has a result, or its tool is not `name`.
             TypeError: The content cannot be represented in JSON.
             HookError: A hook failed. The call is still open.
             PromptBlocked: A hook stopped the conversation. The result is recorded.
@@ -322,9 +334,11 @@ class Client:
         try:
             async with self._add_lock:
                 self._last = await session.answer(
-                    call, output, self._options, self._run, self._replaces
+                    call, output, self._options, self._run, self._replacement, deps=self._deps
                 )
-                self._replacement = None
+        except PromptBlocked:
+            self._keep_view()  # the result is recorded
+            raise
         finally:
             self._adding.discard(tool_call_id)
 
@@ -340,8 +354,7 @@ class Client:
         if turn is not None and not turn.run.left:
             await turn.run.interrupt()
         elif self._view().open_calls and not self._adding:
-            self._last = await session.close_calls(_INTERRUPTED, self._replaces)
-            self._replacement = None
+            self._last = await session.close_calls(_INTERRUPTED, self._replacement)
 
     async def __aenter__(self) -> Self:
         """Open the conversation.
@@ -416,10 +429,10 @@ class Client:
         assert self._open_runtime is not None
         pending = self._replaces
         self._replacement = None if pending is None else HistoryReplacement(pending)
-        spec = session.spec(prompt, self._agent(), self._replacement)
+        spec = session.spec(prompt, self._agent(), self._replacement, self._deps)
         run = ClientTurn(self._open_runtime.stream_spec(spec), spec)
         self._result = None
-        self._turn = _Turn(run, trio.lowlevel.current_task())
+        self._turn = _Turn(run, current_caller())
         try:
             await run.begin(admitted=prompt is not _CONTINUE)
         except BaseException:
@@ -431,18 +444,20 @@ class Client:
     async def _next(self, turn: _Turn) -> StreamBlock | None:
         if turn is not self._turn:
             return None  # a later turn has ended this turn
-        task = trio.lowlevel.current_task()
+        task = current_caller()
         if turn.read_by is None:
             turn.read_by = task
             self._read += 1
-        elif turn.read_by is not task:
+        elif turn.read_by != task:
             raise ClientError(
                 f"task {turn.read_by.name} is already reading this turn; "
                 "a turn can have only one reader"
             )
         self._enter("receive_messages")
         try:
-            return await turn.run.next()
+            block = await turn.run.next()
+            assert not isinstance(block, Partial)  # the turn was not asked for them
+            return block
         finally:
             self._inside = ""
             if turn.run.left:
@@ -455,7 +470,7 @@ class Client:
         return attrs.evolve(self._options, system_prompt=self._system_message.content)
 
     def _check_may_begin(self) -> None:
-        turn, task = self._turn, trio.lowlevel.current_task()
+        turn, task = self._turn, current_caller()
         if turn is not None and not turn.run.done and task not in (turn.begun_by, turn.read_by):
             raise ClientError(
                 f"task {turn.begun_by.name} has a turn in progress; give each task its own client, "

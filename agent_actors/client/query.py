@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Final, Literal, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar, Unpack
 
 import attrs
 import trio
@@ -19,16 +19,18 @@ import trio
 from agent_actors.client.content_stream import StreamBlock
 from agent_actors.client.session import open_client_session
 from agent_actors.client.turn import ClientTurn
-from agent_actors.domain.run import RunResult
+from agent_actors.domain.run import Partial, RunResult
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ClientError
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.prompt import Prompt, user_input
+from agent_actors.run.spec import NO_REQUEST, RequestArguments, RunRequest, run_request
 from agent_actors.runtime.current import asyncio_is_running
 from agent_actors.runtime.runtime import Runtime, find_open_runtime, open_runtime
 
 OutputT = TypeVar("OutputT")
+DepsT = TypeVar("DepsT")
 
 _ENTER_IT: Final = """\
 a bare `async for` over query() requires an open runtime around it; without one, enter the query:
@@ -59,31 +61,63 @@ class QueryMessage:
     stop_reason: str | None = None
 
 
-def query(prompt: Prompt, options: AgentOptions[object]) -> "Query":
+@attrs.frozen
+class PartialOutput(QueryMessage):
+    """The output so far, yielded by `query()` if the agent has an `output_type`.
+
+    Its `content` is empty, because the text itself is yielded too.
+
+    Attributes:
+        partial: The output so far, not validated.
+    """
+
+    partial: Partial[object] = attrs.field(kw_only=True)
+
+
+def query(
+    prompt: Prompt,
+    options: AgentOptions[object, DepsT],
+    *,
+    deps: DepsT | None = None,
+    **request: Unpack[RequestArguments],
+) -> "Query":
     """Send one prompt to an agent, and read its response as it streams.
 
     `async with query(...) as messages:` followed by `async for message in messages:` works
     anywhere. Inside an open runtime, a bare `async for message in query(...):` works too. Each
-    message holds new content: some text, or a complete tool call. The last message holds the usage
-    and the stop reason. Without `auto_execute_tools`, the run ends when the model calls tools, and
-    you execute the calls. Use a `Client` to continue with their results.
+    message holds new content: some text, or a complete tool call. If the agent has an
+    `output_type`, a `PartialOutput` with the output so far follows the text. The last message holds
+    the usage and the stop reason. Without `auto_execute_tools`, the run ends when the model calls
+    tools, and you execute the calls. Use a `Client` to continue with their results.
 
     Args:
         prompt: The user's input: text, or a sequence of texts, images and files; not blank.
         options: The agent.
+        deps: The dependencies for `ctx.deps`; see `Runtime.run`.
+        **request: `force_skills`, `traits`, `channels`, `tags`, `metadata`, `entry_point`; see
+            `RequestArguments`.
 
     Raises:
-        ConfigError: The prompt is blank, or the options are not valid.
+        ConfigError: The prompt is blank, or the options or an argument are not valid.
     """
-    return Query(user_input(prompt), as_agent(options))
+    passed = run_request(request)
+    return Query(passed.changed_prompt(user_input(prompt)), as_agent(options), deps, passed)
 
 
 class Query:
     """One run, for one `async for`; returned by `query()`."""
 
-    def __init__(self, prompt: UserInput, options: AgentOptions) -> None:
+    def __init__(
+        self,
+        prompt: UserInput,
+        options: AgentOptions,
+        deps: object = None,
+        request: RunRequest = NO_REQUEST,
+    ) -> None:
         self._prompt = prompt
         self._options = options
+        self._deps = deps
+        self._request = request
         self._owned: Runtime | None = None
         self._turn: ClientTurn | None = None
         self._messages: _Messages | None = None
@@ -149,8 +183,10 @@ class Query:
 
     def _make_turn(self, runtime: Runtime) -> ClientTurn:
         self._check_unused()
-        spec = open_client_session(runtime, self._options.resume).spec(self._prompt, self._options)
-        self._turn = ClientTurn(runtime.stream_spec(spec), spec)
+        session = open_client_session(runtime, self._options.resume)
+        spec = session.spec(self._prompt, self._options, deps=self._deps)
+        spec = attrs.evolve(spec, request=self._request)
+        self._turn = ClientTurn(runtime.stream_spec(spec), spec, partials=True)
         return self._turn
 
     def _check_unused(self) -> None:
@@ -183,6 +219,8 @@ class _Messages:
         Cancellation: safe; no message is lost.
         """
         block = await self._turn.next()
+        if isinstance(block, Partial):
+            return PartialOutput(partial=block)
         if block is not None:
             return QueryMessage(content=(block,))
         result = self._turn.result
@@ -221,7 +259,13 @@ class _DroppableMessages(_Messages):
                 self._token.run_sync_soon(self._turn.drop)
 
 
-async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[OutputT]:
+async def run(
+    prompt: Prompt,
+    options: AgentOptions[OutputT, DepsT],
+    *,
+    deps: DepsT | None = None,
+    **request: Unpack[RequestArguments],
+) -> RunResult[OutputT]:
     """Send one prompt to an agent, execute its tool calls, and return the result.
 
     The run uses the innermost open runtime, or a new one if none is open.
@@ -229,6 +273,8 @@ async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Outpu
     Args:
         prompt: The user's input: text, or a sequence of texts, images and files; not blank.
         options: The agent.
+        deps: The dependencies for `ctx.deps`; see `Runtime.run`.
+        **request: See `query`.
 
     Raises:
         AgentError: See `Runtime.run`.
@@ -237,17 +283,25 @@ async def run(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Outpu
     """
     runtime = find_open_runtime()
     if runtime is not None:
-        return await runtime.run(prompt, options)
+        return await runtime.run(prompt, options, deps=deps, **request)
     async with open_runtime() as own:
-        return await own.run(prompt, options)
+        return await own.run(prompt, options, deps=deps, **request)
 
 
-def run_sync(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[OutputT]:
+def run_sync(
+    prompt: Prompt,
+    options: AgentOptions[OutputT, DepsT],
+    *,
+    deps: DepsT | None = None,
+    **request: Unpack[RequestArguments],
+) -> RunResult[OutputT]:
     """Start trio, do what `run` does, and return the result; for scripts without an event loop.
 
     Args:
         prompt: The user's input: text, or a sequence of texts, images and files; not blank.
         options: The agent.
+        deps: The dependencies for `ctx.deps`; see `Runtime.run`.
+        **request: See `query`.
 
     Raises:
         RuntimeError: An event loop is running in this thread.
@@ -259,7 +313,7 @@ def run_sync(prompt: Prompt, options: AgentOptions[OutputT]) -> RunResult[Output
         )
     if asyncio_is_running():
         raise RuntimeError(
-            "run_sync() cannot run inside asyncio, which it would block; use "
-            "`await asyncio.to_thread(run_sync, ...)`"
+            "run_sync() cannot run inside asyncio, which it would block; use `await run(...)` "
+            "from agent_actors.asyncio"
         )
-    return trio.run(partial(run, prompt, options))
+    return trio.run(partial(run, prompt, options, deps=deps, **request))

@@ -20,11 +20,12 @@ from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.hook_host import NoRun
 from agent_actors.run.hooks.run_hooks import RunHooks
 from agent_actors.run.spec import HistoryReplacement, RunSpec
-from agent_actors.run.tools.result_limit import ResultLimit
+from agent_actors.run.tools.result_limit import ResultLimit, can_read_results
 from agent_actors.runtime.runtime import Runtime
 from agent_actors.runtime.sessions.handle import SessionHandle
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.records import closing, replacing, seen_after
+from agent_actors.tools.fencing import fenced, is_untrusted
 from agent_actors.tools.output import ToolOutput
 
 
@@ -81,6 +82,7 @@ class ClientSession:
         prompt: UserInput,
         options: AgentOptions,
         replace_history: HistoryReplacement | None = None,
+        deps: object = None,
     ) -> RunSpec:
         """Return the specification for a client's run on this session."""
         return RunSpec(
@@ -94,6 +96,7 @@ class ClientSession:
             max_tool_rounds=options.max_tool_iterations,
             client_side_tools=not options.auto_execute_tools,
             replace_history=replace_history,
+            deps=deps,
         )
 
     def view(self) -> SessionView | None:
@@ -118,7 +121,9 @@ class ClientSession:
         output: ToolOutput,
         options: AgentOptions,
         run: RunContext | None,
-        replaces: Messages | None,
+        replace_history: HistoryReplacement | None,
+        *,
+        deps: object = None,
     ) -> SessionView:
         """Call the `after_tool` hooks, and record the result of a call.
 
@@ -128,8 +133,9 @@ class ClientSession:
             options: The agent.
             run: The run that left the call open; None if the call was made before this client was
                 created.
-            replaces: A conversation that replaces the history, recorded before the result; None: no
-                replacement.
+            replace_history: A conversation that replaces the history, recorded before the result;
+                None: no replacement.
+            deps: The dependencies for hooks that are called outside a run.
 
         Raises:
             HookError: A hook failed. Nothing is recorded.
@@ -149,17 +155,15 @@ class ClientSession:
             recorded = [*run.journal.take_notes(), *run.usage.call_records.end(call.id)]
         elif options.hook_chain:
             info = RunInfo(self.session_id, run_id, request_id, 0, handle.wall_clock())
-            no_run = NoRun(info)
+            no_run = NoRun(info, deps=deps)
             hooks = RunHooks(options.hook_chain, options, no_run)
             output = await hooks.onion.after_tool(call, output, self._messages())
             recorded = no_run.builders
-        limit = ResultLimit(
-            self.session_id,
-            options.max_result_bytes,
-            handle.kept_results,
-            readable=lambda: options.auto_execute_tools,  # otherwise the client executes all calls
-        )
+        limit = self._result_limit(options) if run is None else run.result_limit
+        untrusted = is_untrusted(output, options.tools_by_name.get(call.name))
         output, complete_bytes = await limit.cut(call.id, output)
+        if untrusted:
+            output = fenced(output, call.name, call.id)
         result: EventBuilder = partial(
             ToolResult,
             tool_use_id=call.id,
@@ -169,25 +173,24 @@ class ClientSession:
             data=output.data,
             completed_at=handle.wall_clock(),
             complete_bytes=complete_bytes,
+            untrusted=untrusted,
         )
 
-        def drafts(state: SessionState) -> list[EventBuilder]:
-            first = [] if replaces is None else replacing(state, replaces)
-            return [*first, *recorded, result]
-
         scope = EventScope(self.session_id, run_id, request_id, agent_name=options.agent_name)
-        view = await self._commit(scope, drafts)
+        view = await self._commit(scope, lambda _: [*recorded, result], replace_history)
         if hooks is not None and hooks.blocked is not None:
             raise PromptBlocked(hooks.blocked.reason or hooks.blocked.why)
         return view
 
-    async def close_calls(self, why: str, replaces: Messages | None) -> SessionView:
+    async def close_calls(
+        self, why: str, replace_history: HistoryReplacement | None
+    ) -> SessionView:
         """Record a synthetic error result for every open call.
 
         Args:
             why: The content of the results, which the model receives.
-            replaces: A conversation that replaces the history, recorded before the results; None:
-                no replacement.
+            replace_history: A conversation that replaces the history, recorded before the results;
+                None: no replacement.
 
         Raises:
             SessionBusy, SessionStoreError: See `look`.
@@ -195,20 +198,41 @@ class ClientSession:
         Cancellation: safe.
         """
 
-        def drafts(state: SessionState) -> list[EventBuilder]:
-            first: list[EventBuilder] = []
-            if replaces is not None:
-                first, state = replacing(state, replaces), seen_after(replaces)
-            return [*first, *(closing(call, why) for call in state.open_calls)]
+        def results(state: SessionState) -> list[EventBuilder]:
+            return [closing(call, why) for call in state.open_calls]
 
         run_id = self._handle.ids.new()
-        return await self._commit(EventScope(self.session_id, run_id, run_id), drafts)
+        scope = EventScope(self.session_id, run_id, run_id)
+        return await self._commit(scope, results, replace_history)
+
+    def _result_limit(self, options: AgentOptions) -> ResultLimit:
+        readable = partial(
+            can_read_results,
+            options,
+            options.permissions,
+            client_side_tools=not options.auto_execute_tools,
+        )
+        return ResultLimit(
+            self.session_id, options.max_result_bytes, self._handle.kept_results, readable
+        )
 
     def _messages(self) -> Messages:
         view = self.view()
         return Messages() if view is None else view.messages
 
     async def _commit(
-        self, scope: EventScope, make: Callable[[SessionState], Sequence[EventBuilder]]
+        self,
+        scope: EventScope,
+        make: Callable[[SessionState], Sequence[EventBuilder]],
+        replacement: HistoryReplacement | None = None,
     ) -> SessionView:
-        return view_of(await self._handle.commit(scope, make))
+        def drafts(state: SessionState) -> list[EventBuilder]:
+            if replacement is None or replacement.recorded:
+                return [*make(state)]
+            messages = replacement.messages
+            return [*replacing(state, messages), *make(seen_after(messages))]
+
+        state = await self._handle.commit(scope, drafts)
+        if replacement is not None:
+            replacement.recorded = True
+        return view_of(state)

@@ -11,11 +11,12 @@ from typing import Final
 
 from agent_actors.client.content_stream import BlockReader, StreamBlock
 from agent_actors.domain.blocks import ToolUseBlock
-from agent_actors.domain.events import Event, HookEvent, SystemInit, UserMessage
-from agent_actors.domain.run import RunResult, StopReason
+from agent_actors.domain.events import Event, HookEvent, OutputDelta, SystemInit, UserMessage
+from agent_actors.domain.run import Partial, RunResult, StopReason
 from agent_actors.errors import PromptBlocked
 from agent_actors.hooks.phases import Phase
 from agent_actors.run.context import RunContext
+from agent_actors.run.output.tracebacks import without_own_frames
 from agent_actors.run.spec import RunSpec
 from agent_actors.runtime.stream import RunStream
 
@@ -39,18 +40,20 @@ class ClientTurn:
     Args:
         stream: The events of the run.
         spec: The specification of the run.
+        partials: True to return the output while it is streamed, if the agent has an output type.
 
     Attributes:
         result: The result of the run; None until the run ends, or if it failed.
         left: True if the run has ended and its stream has been left.
     """
 
-    def __init__(self, stream: RunStream, spec: RunSpec) -> None:
+    def __init__(self, stream: RunStream, spec: RunSpec, *, partials: bool = False) -> None:
         self.result: RunResult | None = None
         self.left: bool = False
         self._stream = stream
         self._reader = BlockReader(client_side_tools=spec.client_side_tools)
-        self._ready: deque[StreamBlock] = deque()
+        self._partials = partials
+        self._ready: deque[StreamBlock | Partial[object]] = deque()
         # If a conversation replaces the history, its messages are recorded first. They are not
         # returned as blocks, since the caller already has them.
         self._shows = spec.replace_history is None
@@ -100,8 +103,8 @@ class ClientTurn:
                 await self.leave(type(error), error, error.__traceback__)  # noqa: ASYNC102 - it shields
             raise
 
-    async def next(self) -> StreamBlock | None:
-        """Return the next block; None after the last one.
+    async def next(self) -> StreamBlock | Partial[object] | None:
+        """Return the next block, or the output so far; None after the last block.
 
         Raises:
             PromptBlocked: A hook blocked the model request.
@@ -115,7 +118,10 @@ class ClientTurn:
             event = await self._next_event()
             if event is None:
                 continue
-            if self._shows:
+            if isinstance(event, OutputDelta):
+                if self._partials and self._stream.partial is not None:
+                    self._ready.append(self._stream.partial)
+            elif self._shows:
                 self._ready += self._reader.take(event)
             elif isinstance(event, SystemInit) and not self._interrupted:
                 self._shows = True
@@ -162,11 +168,11 @@ class ClientTurn:
             return await anext(self._stream)
         except StopAsyncIteration:
             pass
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised below
             self.left = True
             # The run has already ended, so this does not block.
             await self._stream.__aexit__(type(error), error, error.__traceback__)  # noqa: ASYNC102, ASYNC120
-            raise
+            raise without_own_frames(error)  # noqa: B904 - the same error
         self.left = True
         self.result = result = self._stream.result
         self._ready += self.client_calls.values()

@@ -1,7 +1,8 @@
 """Conversion of Python values to plain JSON values.
 
-Supports the blocks of `domain`, attrs classes, dataclasses and enums. A value of any other type is
-not converted by `str`, but raises an error that names the type.
+Supports the blocks of `domain`, attrs classes, dataclasses, NamedTuples, enums and models of
+pydantic. A value of any other type is not converted by `str`, but raises an error that names the
+type.
 """
 
 import dataclasses
@@ -28,7 +29,8 @@ def to_json(value: object, *, levels: int = MAX_MESSAGE_DEPTH) -> JsonValue:
 
     Text, bools, None, finite floats, and ints of up to about 4,200 digits stay unchanged. Mappings
     with str keys become dicts. Lists and tuples become lists; sets become lists in a stable order.
-    attrs and dataclass instances become dicts of their fields. Enum members become their values.
+    Instances of attrs classes, dataclasses and NamedTuples become dicts of their fields, and models
+    of pydantic their JSON form with aliases. Enum members become their values.
     Text, image, file and opaque blocks become their dict form. Lone surrogates in text, which JSON
     text cannot contain, are replaced.
 
@@ -89,6 +91,9 @@ def _plain(value: object, path: str, levels: int) -> JsonValue:
             return {
                 _key(key, path): _plain(item, f"{path}.{key}", levels - 1) for key, item in items
             }
+        case tuple() if hasattr(cast(object, value), "_asdict"):
+            fields = cast(Any, value)._asdict().items()
+            return {name: _plain(item, f"{path}.{name}", levels - 1) for name, item in fields}
         case list() | tuple():
             return [
                 _plain(item, f"{path}[{index}]", levels - 1)
@@ -97,6 +102,8 @@ def _plain(value: object, path: str, levels: int) -> JsonValue:
         case set() | frozenset():
             ordered = sorted(cast(AbstractSet[object], value), key=repr)
             return [_plain(item, f"{path}[]", levels - 1) for item in ordered]
+        case _ if hasattr(type(value), "__pydantic_serializer__"):
+            return _plain(_from_pydantic(value, path), path, levels)
         case _:
             fields = _fields(value, path)
             return {name: _plain(item, f"{path}.{name}", levels - 1) for name, item in fields}
@@ -132,8 +139,21 @@ def _fields(value: object, path: str) -> list[tuple[str, object]]:
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
     raise TypeError(
         f"a value of type {type(value).__name__} cannot be converted to JSON{_at(path)}; expected "
-        "text, numbers, bools, None, lists, dicts, dataclasses, attrs classes or blocks"
+        "text, numbers, bools, None, lists, dicts, dataclasses, attrs classes, models of pydantic "
+        "or blocks"
     )
+
+
+def _from_pydantic(value: object, path: str) -> object:
+    # pydantic need not be imported to use this attribute, which it documents for extensions.
+    try:
+        serializer = cast(Any, type(value)).__pydantic_serializer__
+        return cast(object, serializer.to_python(value, mode="json", by_alias=True))
+    except ValueError as error:  # the value has no JSON form
+        raise TypeError(
+            f"pydantic cannot convert a value of type {type(value).__name__} to JSON{_at(path)}: "
+            f"{error}"
+        ) from None
 
 
 def _at(path: str) -> str:

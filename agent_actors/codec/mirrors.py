@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from agent_actors.codec.hints import resolved_hints
-from agent_actors.domain.events import is_required
+from agent_actors.domain.structs.attrs_struct import is_required
 
 
 class Mirror(msgspec.Struct, kw_only=True, tag_field="type"):

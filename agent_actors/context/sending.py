@@ -18,6 +18,7 @@ def messages_to_send(
     memo: EncodedMessageCache,
     *,
     resend_refused: bool = False,
+    head: int = 0,
 ) -> Messages:
     """Return the messages to send from a valid history.
 
@@ -26,11 +27,13 @@ def messages_to_send(
         window: The resume window.
         memo: A cache for the sizes of messages.
         resend_refused: True to also send refused and filtered responses.
+        head: The number of messages at the beginning that are always sent: the summary of a
+            compaction.
 
     Returns:
         A valid conversation; the same object if all of it is sent.
     """
-    return window.apply(history if resend_refused else without_refused(history), memo)
+    return window.apply(history if resend_refused else without_refused(history), memo, head=head)
 
 
 def without_refused(history: Messages) -> Messages:

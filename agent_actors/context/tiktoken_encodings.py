@@ -99,10 +99,8 @@ def _loaded(name: str) -> _Encoding:
         raise _NotHereError
     try:
         return cast(_Tiktoken, import_module("tiktoken")).get_encoding(name)
-    except (
-        ValueError,
-        OSError,
-    ):  # this version does not know the encoding, or the file was deleted
+    except (ValueError, OSError):
+        # This version does not know the encoding, or the file was deleted.
         raise _NotHereError from None
 
 

@@ -304,7 +304,7 @@ class FileBlock:
         return cls.from_bytes(data, media_type or described, name=name, max_bytes=max_bytes)
 
     @property
-    def told_type(self) -> str:
+    def declared_type(self) -> str:
         """`media_type` if set, otherwise the media type in a `data:` URL; empty if unknown."""
         data = None if self.media_type else media.split_data_url(self.source)
         return media.usual_name(self.media_type) if data is None else data.media_type
@@ -313,7 +313,9 @@ class FileBlock:
     def text(self) -> str | None:
         """The file's text, if it is a text file given as a `data:` URL; otherwise None."""
         here = media.split_data_url(self.source) is not None
-        return media.decoded_text(self.source) if here and media.is_text(self.told_type) else None
+        return (
+            media.decoded_text(self.source) if here and media.is_text(self.declared_type) else None
+        )
 
     @property
     def label(self) -> str:

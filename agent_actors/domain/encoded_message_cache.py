@@ -6,13 +6,17 @@ token counts therefore stay valid for the next turn. The cache of an idle sessio
 
 from collections.abc import Callable, Hashable, Iterable
 from operator import is_
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 
 from agent_actors.domain.messages import Message
 
 T = TypeVar("T")
+
+# The number of messages from which on their values are kept. Keeping the values of a few messages
+# costs more than computing them again.
+_WORTH_KEEPING: Final = 4
 
 
 @attrs.define(eq=False)
@@ -39,8 +43,12 @@ class EncodedMessageCache:
                 not identical to the cached one.
             make: Computes the value for one message, from that message only.
         """
-        kept = self._kept.setdefault(key, _Kept())
         message_list = list(messages)
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(message_list) < _WORTH_KEEPING:
+                return [make(message) for message in message_list]
+            kept = self._kept[key] = _Kept()
         same = _same(kept.messages, message_list)
         kept.messages[same:] = message_list[same:]
         kept.values[same:] = [make(message) for message in message_list[same:]]

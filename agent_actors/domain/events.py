@@ -20,7 +20,6 @@ from typing import (
     ClassVar,
     Final,
     Literal,
-    NoReturn,
     Protocol,
     TypeAlias,
     cast,
@@ -32,11 +31,17 @@ import attrs
 from agent_actors.domain.blocks import AssistantBlock, ContentBlock
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import FinishReason, StopDetails
+from agent_actors.domain.structs.attrs_struct import AttrsStruct
 from agent_actors.domain.usage import Usage
+from agent_actors.domain.workspace.background import BackgroundOwner
+from agent_actors.domain.workspace.processes import ProcessEnd
+from agent_actors.domain.workspace.trees import CheckpointPhase
 
 EVENT_VERSION: Final = 1
 
 _NO_CALLS: Final[Mapping[str, JsonObject]] = {}
+
+CompactionKind: TypeAlias = Literal["summary", "window", "results"]
 
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 TODO_STATUSES: Final[tuple[TodoStatus, ...]] = get_args(TodoStatus)
@@ -89,43 +94,14 @@ class EventScope:
     parent_tool_use_id: str | None = None
 
 
-def _raise_missing(event: attrs.AttrsInstance) -> NoReturn:
-    missing = next(one.name for one in attrs.fields(type(event)) if not hasattr(event, one.name))
-    raise TypeError(f"{type(event).__name__}() needs a value for {missing!r}")
-
-
-def is_required(default: object) -> bool:
-    """Return whether an event field with this default is required."""
-    return getattr(default, "factory", None) is _raise_missing
-
-
 # The header of an event that was created without one.
 BARE_HEADER: Final[Mapping[str, object]] = MappingProxyType(
     {"scope": EventScope("", "", ""), "id": "", "ts": 0.0}
 )
 
 
-def _with_optional_header(
-    _: type, fields: "list[attrs.Attribute[object]]"
-) -> "list[attrs.Attribute[object]]":
-    """Give the header fields defaults, so that `UserMessage(text="hi")` creates a bare event.
-
-    Python then requires defaults for the fields after them too. The default of a required field
-    raises the same error as a missing argument.
-    """
-    changed: list[attrs.Attribute[object]] = []
-    for field in fields:
-        default = field.default
-        if field.name in BARE_HEADER:
-            default = BARE_HEADER[field.name]
-        elif default is attrs.NOTHING:
-            default = attrs.Factory(_raise_missing, takes_self=True)
-        changed.append(field.evolve(default=default))
-    return changed
-
-
 @attrs.frozen
-class Event:
+class Event(AttrsStruct, header=BARE_HEADER):
     """The base class of all events, with the header that every event carries.
 
     Attributes:
@@ -175,7 +151,7 @@ class Event:
         return self.scope.parent_tool_use_id
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class SystemInit(Event):
     """A run started.
 
@@ -193,7 +169,7 @@ class SystemInit(Event):
     tools: tuple[str, ...] = ()
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class RunQueued(Event):
     """The run is waiting for its session; emitted again when its position changes. Not recorded.
 
@@ -208,7 +184,7 @@ class RunQueued(Event):
     holder: str
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class UserMessage(Event):
     """The user's input. If it is more than text, `blocks` contains the complete content."""
 
@@ -217,8 +193,8 @@ class UserMessage(Event):
     blocks: tuple[ContentBlock, ...] = ()
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
-class AssistantDelta(Event):
+@attrs.frozen
+class AssistantDelta(Event, gc=False):
     """A delta of the response's text. Not recorded."""
 
     type: ClassVar[str] = "assistant.delta"
@@ -226,8 +202,25 @@ class AssistantDelta(Event):
     text: str
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
-class AssistantThinking(Event):
+@attrs.frozen
+class OutputDelta(Event):
+    """The output so far, for the reader of a run whose agent has an `output_type`. Not recorded.
+
+    Each event contains the complete output so far, not only the new part. It is not validated.
+    `RunStream.partial` is the same output in its type.
+
+    Attributes:
+        data: The output so far as JSON. A string may continue. A number, a literal or a key appears
+            only when it is complete.
+    """
+
+    type: ClassVar[str] = "output.delta"
+    recorded: ClassVar[bool] = False
+    data: JsonValue
+
+
+@attrs.frozen
+class AssistantThinking(Event, gc=False):
     """A delta of the model's thinking. Not recorded."""
 
     type: ClassVar[str] = "assistant.thinking"
@@ -235,8 +228,8 @@ class AssistantThinking(Event):
     text: str
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
-class ToolDelta(Event):
+@attrs.frozen
+class ToolDelta(Event, gc=False):
     """A delta of a call's arguments, as JSON text. Not recorded, and emitted only on request."""
 
     type: ClassVar[str] = "tool.delta"
@@ -246,8 +239,8 @@ class ToolDelta(Event):
     partial_json: str
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
-class StreamNotice(Event):
+@attrs.frozen
+class StreamNotice(Event, gc=False):
     """An irregularity in the model's stream that does not end the stream. Not recorded.
 
     A `Notification` is recorded, and therefore cannot be emitted between two deltas of a response.
@@ -258,7 +251,7 @@ class StreamNotice(Event):
     text: str
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class AssistantMessage(Event):
     """A complete response of the model.
 
@@ -281,7 +274,7 @@ class AssistantMessage(Event):
         return "".join(block.text for block in self.blocks if block.type == "text")
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class ToolUse(Event):
     """A tool is about to be called.
 
@@ -295,7 +288,7 @@ class ToolUse(Event):
     repaired: bool = False
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class ToolProgress(Event):
     """Progress reported by a tool. Not recorded; dropped if the reader is slow."""
 
@@ -306,12 +299,13 @@ class ToolProgress(Event):
     progress: JsonValue
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class ToolResult(Event):
     """A tool call ended.
 
     `synthetic` is True if the result comes from the runtime, not from the tool. `complete_bytes` is
-    the size of the complete text if `content` was truncated; otherwise 0.
+    the size of the complete text if `content` was truncated; otherwise 0. `untrusted` is True if
+    the result contains content from outside, or depends on such content.
     """
 
     type: ClassVar[str] = "tool.result"
@@ -325,9 +319,10 @@ class ToolResult(Event):
     duration: float = 0.0
     synthetic: bool = False
     complete_bytes: int = 0
+    untrusted: bool = False
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class UserQuestion(Event):
     """The run asks a question and waits for the answer.
 
@@ -357,7 +352,7 @@ class UserQuestion(Event):
     permission: bool = True
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class HookEvent(Event):
     """A hook returned a decision other than to proceed."""
 
@@ -370,7 +365,7 @@ class HookEvent(Event):
     duration: float = 0.0
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class SkillActivated(Event):
     """A skill was activated; it applies to the following turns."""
 
@@ -378,7 +373,7 @@ class SkillActivated(Event):
     name: str
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class TodosChanged(Event):
     """The session's task list changed to this list."""
 
@@ -386,25 +381,121 @@ class TodosChanged(Event):
     todos: tuple[Todo, ...]
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class FileChanged(Event):
-    """A file of the session now has this text; None if the file was deleted."""
+    """A file of the session was written or deleted.
+
+    Attributes:
+        path: The file.
+        content: The new text; None if the file was deleted, or if the text is too long to be
+            recorded.
+        digest: The digest of a content that is too long, for example `sha256:…`; otherwise empty.
+        size: The size in bytes of a content that is too long; otherwise 0.
+    """
 
     type: ClassVar[str] = "file.changed"
     path: str
     content: str | None
+    digest: str = ""
+    size: int = 0
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
+class BackgroundStarted(Event):
+    """A background command started.
+
+    Attributes:
+        task_id: Id of the command.
+        command: The command, as the model wrote it.
+        owner: The owner, with which the command ends at the latest: the `session` or the `runtime`.
+    """
+
+    type: ClassVar[str] = "background.started"
+    task_id: str
+    command: str
+    owner: BackgroundOwner = "session"
+
+
+@attrs.frozen
+class BackgroundEnded(Event):
+    """A background command ended, during this run or since the last run of the session.
+
+    Attributes:
+        task_id: Id of the command.
+        command: The command, as the model wrote it.
+        end: How the command ended.
+        killed: True if the command was killed on request.
+        dropped_bytes: The number of bytes of output that were discarded because they were not read
+            in time.
+    """
+
+    type: ClassVar[str] = "background.ended"
+    task_id: str
+    command: str
+    end: ProcessEnd
+    killed: bool = False
+    dropped_bytes: int = 0
+
+
+@attrs.frozen
+class BackgroundLost(Event):
+    """The end of a background command is not known, since the program that ran it has ended.
+
+    Attributes:
+        task_id: Id of the command.
+        command: The command, as the model wrote it.
+    """
+
+    type: ClassVar[str] = "background.lost"
+    task_id: str
+    command: str
+
+
+@attrs.frozen
+class SubagentStarted(Event):
+    """A call of the tool `Task` starts an agent. Committed before the agent's run begins.
+
+    Attributes:
+        subagent_name: The name of the agent.
+        child_session_id: The session of the agent's run.
+        tool_use_id: The call.
+    """
+
+    type: ClassVar[str] = "subagent.started"
+    subagent_name: str
+    child_session_id: str
+    tool_use_id: str
+
+
+@attrs.frozen
 class SessionCompacted(Event):
-    """`summary` replaces every record up to and including `up_to_seq`."""
+    """The conversation was made shorter. The records that it replaces stay in the log.
+
+    Attributes:
+        up_to_seq: For `summary` and `window`, the `seq` of the last record whose message is
+            replaced; otherwise 0.
+        summary: The summary that replaces the messages; empty if they are left out without one.
+        kind: `summary` if a summary replaces the older messages; `window` if they are left out;
+            `results` if only the results of tool calls are cleared.
+        repeated: The `seq` of each replaced user message that is repeated after the summary.
+        cleared: The ids of the calls whose results are cleared.
+        kept_characters: The number of characters that stay of each cleared result.
+        tokens_before: The estimated size of the next request before the compaction, in tokens.
+        tokens_after: The estimated size of the next request after the compaction, in tokens.
+    """
 
     type: ClassVar[str] = "session.compacted"
     up_to_seq: int
     summary: str
+    kind: CompactionKind = "summary"
+    repeated: tuple[int, ...] = ()
+    cleared: tuple[str, ...] = ()
+    kept_characters: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class SessionRewind(Event):
     """The records between `to_seq` and this record are discarded."""
 
@@ -412,7 +503,30 @@ class SessionRewind(Event):
     to_seq: int
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
+class WorkspaceCheckpoint(Event):
+    """The files of the workspace were copied, so that a rewind can restore them.
+
+    Attributes:
+        phase: `before` if only others changed files since the previous checkpoint; `after` if it
+            ends a run or a rewind.
+        checkpoint_id: Id of the copy; empty if the files could not be copied.
+        root: The root of the workspace.
+        files: The number of files in the copy.
+        not_covered: Descriptions of the files that the copy does not contain.
+        error: Why the files could not be copied; empty if they were copied.
+    """
+
+    type: ClassVar[str] = "workspace.checkpoint"
+    phase: CheckpointPhase
+    checkpoint_id: str
+    root: str = ""
+    files: int = 0
+    not_covered: tuple[str, ...] = ()
+    error: str = ""
+
+
+@attrs.frozen
 class RunSuspended(Event):
     """The run ended with open questions, or with calls that its caller executes.
 
@@ -426,7 +540,7 @@ class RunSuspended(Event):
     external_calls: Mapping[str, JsonObject] = _NO_CALLS
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class AttemptRestarted(Event):
     """The model call is retried: discard the deltas of the response shown so far."""
 
@@ -435,7 +549,7 @@ class AttemptRestarted(Event):
     reason: str
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class UsageEvent(Event):
     """Usage of the last model call and of the run so far.
 
@@ -457,7 +571,7 @@ class UsageEvent(Event):
     cost: float | None = None
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class Notification(Event):
     """A message for a person; callers may also emit their own."""
 
@@ -466,7 +580,7 @@ class Notification(Event):
     data: JsonValue = None
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class ResultEvent(Event):
     """The run ended with a result. This is the last event of the run's stream.
 
@@ -487,7 +601,7 @@ class ResultEvent(Event):
     damaged_lines: int = 0
 
 
-@attrs.frozen(field_transformer=_with_optional_header)
+@attrs.frozen
 class ErrorEvent(Event):
     """The run ended with an error. This is the last event of the run's stream."""
 
@@ -648,6 +762,7 @@ RunEvent: TypeAlias = (
     | RunQueued
     | UserMessage
     | AssistantDelta
+    | OutputDelta
     | AssistantThinking
     | ToolDelta
     | StreamNotice
@@ -660,6 +775,11 @@ RunEvent: TypeAlias = (
     | SkillActivated
     | TodosChanged
     | FileChanged
+    | BackgroundStarted
+    | BackgroundEnded
+    | BackgroundLost
+    | WorkspaceCheckpoint
+    | SubagentStarted
     | SessionCompacted
     | SessionRewind
     | RunSuspended

@@ -16,8 +16,10 @@ RequestId = NewType("RequestId", str)
 EventId = NewType("EventId", str)
 CallId = NewType("CallId", str)
 
-# A counter fills 48 bits of each UUIDv7 (RFC 9562, 6.2, method 1). The counter starts below half of
-# its range, so it cannot overflow within a millisecond.
+# A counter fills 48 bits of each UUIDv7 (RFC 9562, 6.2, method 1). The counter is seeded only once,
+# because seeding it in each millisecond would cost more than all other steps of creating the id of
+# a delta. The counter starts below half of its range, so it cannot overflow: that would take more
+# than 100 trillion ids.
 _COUNTER_BITS: Final = 48
 _COUNTER_SEED_MASK: Final = (1 << (_COUNTER_BITS - 1)) - 1
 # The possible last two digits of an id. Consecutive ids usually differ only in these digits, and
@@ -53,10 +55,16 @@ class Uuid7Ids:
     _millis: int = attrs.field(default=-1, init=False)
     _counter: int = attrs.field(default=0, init=False)
     _prefix: str = attrs.field(default="", init=False)
+    # The part of every id that the random bits determine once.
+    _seeded: str = attrs.field(default="", init=False)
 
     def new(self) -> str:
         """Return the next id, as 36 characters in the usual grouping."""
-        return self.take(1)[0]
+        millis = int(self._clock() * 1000)
+        if millis > self._millis:
+            self._start_millisecond(millis)
+        self._counter += 1
+        return f"{self._prefix}{self._counter:012x}"
 
     def take(self, count: int) -> list[str]:
         """Return the next `count` ids, reading the clock only once."""
@@ -75,11 +83,11 @@ class Uuid7Ids:
         return ids
 
     def _start_millisecond(self, millis: int) -> None:
+        if self._millis < 0:
+            bits = self._random_bits(_COUNTER_BITS + 26)
+            self._counter = (bits >> 26) & _COUNTER_SEED_MASK
+            entropy = bits & 0x3FFFFFF
+            version, variant = 0x7000 | (entropy >> 14), 0x8000 | (entropy & 0x3FFF)
+            self._seeded = f"-{version:04x}-{variant:04x}-"
         self._millis = millis
-        bits = self._random_bits(_COUNTER_BITS + 26)
-        self._counter = (bits >> 26) & _COUNTER_SEED_MASK
-        entropy = bits & 0x3FFFFFF
-        high = f"{millis & 0xFFFFFFFFFFFF:012x}"
-        version = 0x7000 | (entropy >> 14)
-        variant = 0x8000 | (entropy & 0x3FFF)
-        self._prefix = f"{high[:8]}-{high[8:]}-{version:04x}-{variant:04x}-"
+        self._prefix = f"{(millis >> 16) & 0xFFFFFFFF:08x}-{millis & 0xFFFF:04x}{self._seeded}"

@@ -68,9 +68,8 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
             and len(one) == len(other)
             and all(map(same_json, one, other))
         )
-    if isinstance(
-        one, float
-    ):  # compares the text, so that `-0.0` differs from `0.0`, and `nan` equals `nan`
+    if isinstance(one, float):
+        # Compare the text, so that `-0.0` differs from `0.0`, and `nan` equals `nan`.
         return isinstance(other, float) and repr(one) == repr(other)
     return type(one) is type(other) and one == other
 

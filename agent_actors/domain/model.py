@@ -48,6 +48,7 @@ REFUSED_CALL: Final = "the response was refused or filtered, so this call did no
 ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
 
 _EMPTY: Final[Mapping[str, JsonValue]] = MappingProxyType({})
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @attrs.frozen
@@ -134,6 +135,8 @@ class ModelRequest:
             supports, and the response is validated in any case.
         idempotency_key: A key that is the same for all attempts of one model call, so that an
             endpoint can detect a repeated request; not sent if empty.
+        headers: Additional HTTP headers, for example a trace context; the headers that the provider
+            was constructed with take precedence.
         memo: A cache of messages that were encoded on earlier turns; empty by default.
     """
 
@@ -145,12 +148,13 @@ class ModelRequest:
     known_call_ids: AbstractSet[str] = frozenset()
     output: OutputSchema | None = None
     idempotency_key: str = ""
+    headers: Mapping[str, str] = _NO_HEADERS
     memo: EncodedMessageCache = attrs.field(factory=EncodedMessageCache, eq=False, repr=False)
 
 
 # These three classes are Structs, not attrs classes, because an instance is created for each token
 # of each stream, and creating a frozen attrs instance takes five times as long.
-class TextDelta(msgspec.Struct, frozen=True):
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
     """A delta of the response's text.
 
     Attributes:
@@ -162,7 +166,7 @@ class TextDelta(msgspec.Struct, frozen=True):
     extra: Mapping[str, JsonValue] = _EMPTY
 
 
-class ThinkingDelta(msgspec.Struct, frozen=True):
+class ThinkingDelta(msgspec.Struct, frozen=True, gc=False):
     """A delta of the model's thinking.
 
     Attributes:
@@ -176,7 +180,7 @@ class ThinkingDelta(msgspec.Struct, frozen=True):
     extra: Mapping[str, JsonValue] = _EMPTY
 
 
-class ToolCallDelta(msgspec.Struct, frozen=True):
+class ToolCallDelta(msgspec.Struct, frozen=True, gc=False):
     """A fragment of a tool call, as the endpoint sent it.
 
     Attributes:

@@ -135,3 +135,10 @@ def _lacks_mark(block: AssistantBlock) -> TypeGuard[MarkedBlock]:
 
 def _bare(model: str) -> str:
     return model.rpartition("/")[2]
+
+
+def public_url(url: str) -> str:
+    """Return the URL without its credentials and its query, which may contain a key."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

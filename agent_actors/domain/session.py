@@ -16,6 +16,7 @@ from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.run import Question
 from agent_actors.domain.usage import Usage
+from agent_actors.domain.workspace.background import BackgroundTask
 
 # Ids appear in messages, file names and cache keys. A longer id is probably a mistake.
 MAX_SESSION_ID: Final = 256
@@ -109,6 +110,8 @@ class SessionSnapshot:
         questions: The open questions; pass the answers to `runtime.resume`.
         external_calls: The open tool calls that the caller has to execute.
         unreadable: The records that were skipped because they cannot be decoded.
+        background: The background commands of the session, oldest first: those that are running,
+            and the newest of those that have ended.
     """
 
     session_id: str
@@ -124,6 +127,28 @@ class SessionSnapshot:
     questions: tuple[Question, ...]
     external_calls: tuple[ToolUseBlock, ...] = ()
     unreadable: tuple[UnreadableEvent, ...] = ()
+    background: tuple[BackgroundTask, ...] = ()
+
+
+@attrs.frozen
+class SessionStats:
+    """The usage of a session, computed from its records.
+
+    Attributes:
+        session_id: The session.
+        usage: Tokens of all model calls.
+        requests: Number of requests of all model calls, including failed attempts.
+        tool_calls: Number of tool calls.
+        cost: Cost of the model calls that were made with prices; 0 if there are none.
+        records: Number of records.
+    """
+
+    session_id: str
+    usage: Usage
+    requests: int
+    tool_calls: int
+    cost: float
+    records: int
 
 
 @attrs.frozen

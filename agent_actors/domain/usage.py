@@ -1,6 +1,7 @@
 """Token counts for a model call, a run or a session."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import attrs
 
@@ -42,6 +43,58 @@ class Usage:
 
 
 NO_TOKENS: Final = Usage()
+
+
+@attrs.frozen
+class TokenStats:
+    """The tokens of one model call.
+
+    A failed or cancelled attempt that had streamed a part of its response is counted separately,
+    with estimated tokens.
+
+    Attributes:
+        session_id: The session.
+        run_id: The run.
+        provider_name: The name of the provider profile, or the class of a custom provider.
+        model: The model that was requested.
+        usage: The token counts.
+        cost: The cost of the tokens; None without prices.
+    """
+
+    session_id: str
+    run_id: str
+    provider_name: str
+    model: str
+    usage: Usage
+    cost: float | None = None
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens in the prompt, including cached tokens."""
+        return self.usage.input_tokens
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens in the response, including reasoning."""
+        return self.usage.output_tokens
+
+    @property
+    def cache_read_tokens(self) -> int:
+        """Input tokens that were read from a cache."""
+        return self.usage.cache_read_tokens
+
+    @property
+    def cache_creation_tokens(self) -> int:
+        """Input tokens that were written to a cache."""
+        return self.usage.cache_creation_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.usage.total_tokens
+
+
+TokenCallback: TypeAlias = Callable[[TokenStats], object]
 
 _CHARACTERS_PER_TOKEN: Final = 4  # for English prose, with the tokenizers of current models
 

@@ -19,6 +19,7 @@ from agent_actors.hooks.events import StopEvent as StopEvent
 from agent_actors.hooks.events import SubagentStartEvent as SubagentStartEvent
 from agent_actors.hooks.events import SubagentStopEvent as SubagentStopEvent
 from agent_actors.hooks.events import UserPromptSubmitEvent as UserPromptSubmitEvent
+from agent_actors.hooks.guardrail import Guardrail as Guardrail
 from agent_actors.hooks.hook import Hook as Hook
 from agent_actors.hooks.hook import HookContext as HookContext
 from agent_actors.hooks.hook import ModelCall as ModelCall

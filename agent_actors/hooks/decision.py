@@ -83,14 +83,16 @@ class HookDecision:
 
     Attributes:
         continue_: False to refuse the step. If a tool call is refused, the model receives the
-            reason and the run continues. If any other step is refused, the run ends with
-            `blocked:<phase>`.
+            reason and the run continues. If a hook refuses to stop a completed run (`on_stop`), the
+            run continues with the reason as the user's input, at most five times. If a compaction
+            is refused, the run continues with the complete conversation. If any other step is
+            refused, the run ends with `blocked:<phase>`.
         modified_input: New arguments of the tool (`before_tool`).
         modified_prompt: The new prompt, which is sent and stored (`user_prompt_submit`).
         modified_messages: The messages to send to the model in this request only (`before_model`).
             Without the agent's `allow_message_rewrite`, they are ignored and a notice is emitted.
-        modified_output: The new text of the response (`after_model`), or the new result of the tool
-            (`after_tool`): any value that a tool may return.
+        modified_output: The new text of the response (`after_model`), the new result of the tool
+            (`after_tool`; any value that a tool may return), or the summary (`on_compact`).
         reason: The reason, which is shown to the model, in events and in errors.
         stop: True to end the run, in any phase, with `blocked:<phase>`.
 

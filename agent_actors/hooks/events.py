@@ -9,12 +9,14 @@ from typing import ClassVar, Self
 import attrs
 
 from agent_actors.codec.openai_messages import MessageDict, messages_from_openai, messages_to_openai
+from agent_actors.domain.events import CompactionKind
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelCompleted
 from agent_actors.errors import ConfigError, MessageError
 from agent_actors.hooks.decision import HookDecision, MessageDicts
 from agent_actors.hooks.phases import Phase
+from agent_actors.protocol.compaction import CompactionTrigger
 
 
 @attrs.frozen(kw_only=True)
@@ -261,9 +263,40 @@ class StopEvent(PhaseEvent):
 
 @attrs.frozen(kw_only=True)
 class CompactEvent(_WithHistory):
-    """The history is about to be compacted."""
+    """The conversation is about to be made shorter.
+
+    Attributes:
+        trigger: `threshold`, `overflow` (the endpoint refused a request) or `manual`.
+        kind: `summary`, `window` (messages are left out) or `results` (results are cleared).
+        tokens: The estimated size of the next request, in tokens.
+        replaced: The number of messages that are replaced; 0 if results are cleared.
+        summary: The summary that an earlier hook wrote; empty if the model will write it.
+    """
 
     phase: ClassVar[Phase] = Phase.ON_COMPACT
+    trigger: CompactionTrigger
+    kind: CompactionKind
+    tokens: int
+    replaced: int = 0
+    summary: str = ""
+
+    @property
+    def takes(self) -> str:
+        """The name of the decision's field that rewrites this event."""
+        return "modified_output"
+
+    def rewritten(self, decision: HookDecision) -> Self:
+        """Return this event with the decision's summary.
+
+        Raises:
+            ConfigError: The summary is not text.
+        """
+        summary = decision.modified_output
+        if summary is None or self.kind != "summary":
+            return self
+        if not isinstance(summary, str) or not summary.strip():
+            raise ConfigError(f"on_compact: the summary must be text; got {summary!r:.80}")
+        return attrs.evolve(self, summary=summary)
 
 
 @attrs.frozen(kw_only=True)

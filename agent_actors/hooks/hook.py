@@ -1,12 +1,12 @@
 """The base class of hooks, and the context that hooks receive."""
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Generic, Protocol, TypeAlias
 
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.model import ModelCompleted, ModelRequest
-from agent_actors.domain.run import RunInfo
+from agent_actors.domain.run import DepsT_co, HookDepsT_contra, RunInfo
 from agent_actors.hooks.decision import HookDecision
 from agent_actors.hooks.events import (
     AfterAgentEvent,
@@ -30,8 +30,17 @@ ModelCall: TypeAlias = Callable[[ModelRequest], Awaitable[ModelCompleted]]
 ToolCall: TypeAlias = Callable[[ToolUseBlock], Awaitable[ToolOutput]]
 
 
-class HookContext(Protocol):
-    """The run for which a hook is called."""
+class HookContext(Protocol[DepsT_co]):
+    """The run for which a hook is called.
+
+    A hook that uses `deps` names their type: `class Audit(Hook[Database])`, whose methods take a
+    `HookContext[Database]`.
+    """
+
+    @property
+    def deps(self) -> DepsT_co:
+        """The dependencies of the run; None at the end of a session, which belongs to no run."""
+        ...
 
     @property
     def run(self) -> RunInfo:
@@ -71,7 +80,7 @@ class HookContext(Protocol):
         ...
 
 
-class Hook:
+class Hook(Generic[HookDepsT_contra]):
     """A hook that runs in the phases whose methods it overrides; other phases cost nothing.
 
     Every method is async, and may return None to let the run proceed. `pre_tool_use`,
@@ -92,26 +101,32 @@ class Hook:
     deadline: float | None = None
 
     async def session_start(
-        self, event: SessionStartEvent, ctx: HookContext
+        self, event: SessionStartEvent, ctx: HookContext[HookDepsT_contra]
     ) -> HookDecision | None:
         """Called when a session is opened in this runtime."""
 
     async def user_prompt_submit(
-        self, event: UserPromptSubmitEvent, ctx: HookContext
+        self, event: UserPromptSubmitEvent, ctx: HookContext[HookDepsT_contra]
     ) -> HookDecision | None:
         """Called with the caller's prompt; may rewrite or refuse it."""
 
-    async def before_agent(self, event: BeforeAgentEvent, ctx: HookContext) -> HookDecision | None:
+    async def before_agent(
+        self, event: BeforeAgentEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called when a run starts; may register tools."""
 
-    async def modify_request(self, request: ModelRequest, ctx: HookContext) -> ModelRequest | None:
+    async def modify_request(
+        self, request: ModelRequest, ctx: HookContext[HookDepsT_contra]
+    ) -> ModelRequest | None:
         """Return a different request for this call only, or None to keep the request."""
 
-    async def before_model(self, event: BeforeModelEvent, ctx: HookContext) -> HookDecision | None:
+    async def before_model(
+        self, event: BeforeModelEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called before a request is sent."""
 
     async def wrap_model_call(
-        self, request: ModelRequest, call_next: ModelCall, ctx: HookContext
+        self, request: ModelRequest, call_next: ModelCall, ctx: HookContext[HookDepsT_contra]
     ) -> ModelCompleted:
         """Wrap a model call.
 
@@ -121,39 +136,53 @@ class Hook:
         """
         return await call_next(request)
 
-    async def after_model(self, event: AfterModelEvent, ctx: HookContext) -> HookDecision | None:
+    async def after_model(
+        self, event: AfterModelEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called when a response is complete, before it is recorded."""
 
-    async def before_tool(self, event: PreToolUseEvent, ctx: HookContext) -> HookDecision | None:
+    async def before_tool(
+        self, event: PreToolUseEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called before a tool is called; may rewrite the arguments or refuse the call."""
 
     async def wrap_tool_call(
-        self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext
+        self, call: ToolUseBlock, call_next: ToolCall, ctx: HookContext[HookDepsT_contra]
     ) -> ToolOutput:
         """Wrap a tool's handler."""
         return await call_next(call)
 
-    async def after_tool(self, event: PostToolUseEvent, ctx: HookContext) -> HookDecision | None:
+    async def after_tool(
+        self, event: PostToolUseEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called after a tool was called; may replace the result."""
 
-    async def on_stop(self, event: StopEvent, ctx: HookContext) -> HookDecision | None:
+    async def on_stop(
+        self, event: StopEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called after the model's final response."""
 
-    async def on_compact(self, event: CompactEvent, ctx: HookContext) -> HookDecision | None:
+    async def on_compact(
+        self, event: CompactEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called before the history is compacted."""
 
     async def subagent_start(
-        self, event: SubagentStartEvent, ctx: HookContext
+        self, event: SubagentStartEvent, ctx: HookContext[HookDepsT_contra]
     ) -> HookDecision | None:
         """Called when a tool starts a nested run."""
 
     async def subagent_stop(
-        self, event: SubagentStopEvent, ctx: HookContext
+        self, event: SubagentStopEvent, ctx: HookContext[HookDepsT_contra]
     ) -> HookDecision | None:
         """Called when a nested run has ended."""
 
-    async def after_agent(self, event: AfterAgentEvent, ctx: HookContext) -> HookDecision | None:
+    async def after_agent(
+        self, event: AfterAgentEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called when the run has ended, regardless of the outcome."""
 
-    async def session_end(self, event: SessionEndEvent, ctx: HookContext) -> HookDecision | None:
+    async def session_end(
+        self, event: SessionEndEvent, ctx: HookContext[HookDepsT_contra]
+    ) -> HookDecision | None:
         """Called when the session leaves this runtime."""

@@ -108,9 +108,11 @@ PHASES: Final[Mapping[Phase, PhaseInfo]] = MappingProxyType(
         Phase.AFTER_TOOL: PhaseInfo(
             "after each call that was executed", "replace its result, stop the run", matches=True
         ),
-        Phase.ON_STOP: PhaseInfo("after the final response of the model", "inspect"),
+        Phase.ON_STOP: PhaseInfo(
+            "after the final response of the model", "refuse, so that the run continues"
+        ),
         Phase.ON_COMPACT: PhaseInfo(
-            "before the history is compacted, which this version never does by itself", "refuse"
+            "before the conversation is made shorter", "replace the summary, refuse"
         ),
         Phase.SUBAGENT_START: PhaseInfo("when a tool starts a run", "refuse"),
         Phase.SUBAGENT_STOP: PhaseInfo("when that run has ended", "inspect"),

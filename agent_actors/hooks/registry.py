@@ -5,10 +5,10 @@ hooks.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Final, TypeAlias, cast
+from typing import Final, Never, TypeAlias, cast
 
 import attrs
 
@@ -46,7 +46,7 @@ class HookMatcher:
 # phases, they are checked when the hooks are compiled, not by the type checker.
 HookMapping: TypeAlias = Mapping[str, object]
 # The accepted values for an agent's hooks: a `Hook`, a mapping, or several of either kind.
-Hooks: TypeAlias = Hook | HookMapping | Iterable[Hook | HookMapping]
+Hooks: TypeAlias = Hook[Never] | HookMapping | Iterable[Hook[Never] | HookMapping]
 
 
 @attrs.frozen(eq=False)
@@ -56,18 +56,28 @@ class BoundHook:
     Attributes:
         name: The hook's name.
         phase: The phase.
-        call: The function to call with the event or request, then with the next step if the phase
-            wraps, then with the context.
+        function: The user's function, called with the event or request, then with the next step if
+            the phase wraps, then with the context.
+        takes: The number of arguments that the function accepts.
         matcher: The matcher as written; None for all tools.
         deadline: Timeout for one call, in seconds; None means the agent's `hook_timeout`.
     """
 
     name: str
     phase: Phase
-    call: Callable[..., Awaitable[object]]
+    function: HookFunction
+    takes: int
     matcher: str | None = None
     deadline: float | None = None
     _parts: tuple[str, ...] = ()
+
+    async def call(self, *arguments: object) -> object:
+        """Call the function, without the context if the function does not accept it.
+
+        Cancellation: depends on the function.
+        """
+        result = self.function(*arguments[: self.takes])
+        return await result if inspect.isawaitable(result) else result
 
     def matches(self, tool: str) -> bool:
         """Return whether the hook runs for this tool."""
@@ -80,12 +90,14 @@ class HookChain:
 
     Attributes:
         names: The names of all `Hook` objects, in order.
+        hooks: All `Hook` objects, in order.
     """
 
     names: tuple[str, ...] = ()
     _rows: Mapping[Phase, tuple[BoundHook, ...]] = attrs.field(
         factory=dict[Phase, tuple[BoundHook, ...]]
     )
+    hooks: tuple[Hook, ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether any phase has hooks."""
@@ -117,20 +129,24 @@ def compile_hooks(hooks: Hooks) -> HookChain:
     rows: dict[Phase, list[BoundHook]] = {}
     names: list[str] = []
     for item in items:
-        bound = _of_class(item) if isinstance(item, Hook) else _of_mapping(item)
-        if isinstance(item, Hook):
-            name = _name_of(item)
+        if not isinstance(item, Hook):
+            bound = _of_mapping(item)
+        else:
+            hook_object = cast("Hook[Never]", item)
+            bound = _of_class(hook_object)
+            name = _name_of(hook_object)
             if name in names:
                 raise ConfigError(f"hooks: two hooks are named {name!r}; set `name` on one of them")
             names.append(name)
         for hook in bound:
             rows.setdefault(hook.phase, []).append(hook)
-    return HookChain(tuple(names), {phase: tuple(row) for phase, row in rows.items()})
+    objects = tuple(cast("Hook[object]", item) for item in items if isinstance(item, Hook))
+    return HookChain(tuple(names), {phase: tuple(row) for phase, row in rows.items()}, objects)
 
 
 def _items(hooks: object) -> tuple[object, ...]:
     if isinstance(hooks, Hook | Mapping):
-        return (cast("Hook | HookMapping", hooks),)
+        return (cast("Hook[Never] | HookMapping", hooks),)
     if isinstance(hooks, type) or not isinstance(hooks, Iterable):
         raise ConfigError(
             f"hooks: expected a Hook, a mapping from phases to functions, or several; got "
@@ -139,7 +155,7 @@ def _items(hooks: object) -> tuple[object, ...]:
     return tuple(cast("Iterable[object]", hooks))
 
 
-def _of_class(hook: Hook) -> list[BoundHook]:
+def _of_class(hook: Hook[Never]) -> list[BoundHook]:
     bound: list[BoundHook] = []
     _check_spelling(hook)
     for phase in Phase:
@@ -157,7 +173,7 @@ def _of_class(hook: Hook) -> list[BoundHook]:
     return bound
 
 
-def _check_spelling(hook: Hook) -> None:
+def _check_spelling(hook: Hook[Never]) -> None:
     # Look for a method whose name is almost that of a phase, because such a method would never be
     # called.
     for name in dir(type(hook)):
@@ -170,12 +186,12 @@ def _check_spelling(hook: Hook) -> None:
             )
 
 
-def _overrides(hook: Hook, name: str) -> bool:
+def _overrides(hook: Hook[Never], name: str) -> bool:
     own = getattr(type(hook), name, None)
     return own is not None and own is not getattr(Hook, name, None)
 
 
-def _name_of(hook: Hook) -> str:
+def _name_of(hook: Hook[Never]) -> str:
     name = cast(object, hook.name) or type(hook).__name__
     if not isinstance(name, str):
         raise ConfigError(f"hooks: a hook's name must be text; got {name!r:.80}")
@@ -240,7 +256,8 @@ def _bind(
     return BoundHook(
         name if name is not None else _function_name(function),
         phase,
-        _called_with(function, phase, expected),
+        function,
+        _taken_by(function, phase, expected),
         matcher,
         deadline,
         () if "*" in parts else parts,
@@ -252,22 +269,14 @@ def _function_name(function: object) -> str:
     return UNNAMED if not name or name == "<lambda>" else str(name)
 
 
-def _called_with(
-    function: HookFunction, phase: Phase, expected: int
-) -> Callable[..., Awaitable[object]]:
-    """Return an async function that omits the context if `function` does not accept it."""
+def _taken_by(function: HookFunction, phase: Phase, expected: int) -> int:
     takes = _positional(function, expected)
     if takes not in (expected - 1, expected):
         raise ConfigError(
             f"hooks: {_function_name(function)} takes {takes} arguments; a hook for {phase} takes "
             f"{expected - 1}, or {expected} with the context"
         )
-
-    async def call(*arguments: object) -> object:
-        result = function(*arguments[:takes])
-        return await result if inspect.isawaitable(result) else result
-
-    return call
+    return takes
 
 
 def _positional(function: HookFunction, expected: int) -> int:

@@ -2,10 +2,11 @@
 
 An `ActorLoop` owns a mailbox, the set of live requests and the nursery of their workers. It knows
 nothing about the work itself. The loop takes a request from the mailbox, starts a worker in the
-caller's context, and returns to the mailbox. The loop itself never runs user code, never blocks and
-never limits concurrency. Only a bug in this package can break the loop. If that happens, every
-queued and pending request fails with `ActorCrashed`, because a request without an outcome would
-block its caller for ever.
+caller's context, and returns to the mailbox. Work that needs neither queue nor worker can run in
+its caller's task (`InlineWork`). The loop itself never runs user code, never blocks and never
+limits concurrency. Only a bug in this package can break the loop. If that happens, every queued and
+pending request fails with `ActorCrashed`, because a request without an outcome would block its
+caller for ever.
 """
 
 import contextvars
@@ -16,6 +17,7 @@ import attrs
 import trio
 
 from agent_actors.errors import ActorCrashed, RuntimeClosed
+from agent_actors.kernel.inline_work import InlineWork
 from agent_actors.kernel.interrupts import TakeInterrupt, raise_interrupt
 from agent_actors.kernel.mailbox import Mailbox, MailboxStatistics
 from agent_actors.kernel.request import Request
@@ -31,14 +33,19 @@ MAILBOX_CAPACITY: Final = 1024
 Perform: TypeAlias = Callable[[Callable[[], Exception]], Awaitable[None]]
 
 
-class _Job(Protocol):
+class _Live(Protocol):
+    """A request, or inline work, that has no outcome yet."""
+
+    def fail(self, error: Exception) -> None: ...
+    async def wait_done(self) -> None: ...
+
+
+class _Job(_Live, Protocol):
     """The part of a request that the loop uses, for any value type."""
 
     context: contextvars.Context
 
     def take(self) -> bool: ...
-    def fail(self, error: Exception) -> None: ...
-    async def wait_done(self) -> None: ...
     async def perform(self, lost: Callable[[], Exception]) -> None: ...
 
 
@@ -48,7 +55,7 @@ class ActorStatistics:
 
     Attributes:
         mailbox: Statistics of the mailbox.
-        live: The number of requests that are queued or in progress.
+        live: The number of requests that are queued or in progress, including inline work.
     """
 
     mailbox: MailboxStatistics
@@ -66,7 +73,7 @@ class ActorLoop:
     def __init__(self, name: str, *, capacity: int = MAILBOX_CAPACITY) -> None:
         self.name: str = name
         self._mailbox: Mailbox[_Job] = Mailbox(capacity)
-        self._live: set[_Job] = set()
+        self._live: set[_Live] = set()
         self._workers: trio.Nursery | None = None
         self._failure: Exception | None = None
         self._closed = False
@@ -133,8 +140,8 @@ class ActorLoop:
             request.context.run(self._workers.start_soon, begin, self._lost)
         except RuntimeError:
             # The last worker has ended, and `serve` is about to end.
-            self._live.discard(request)
             lost = self._lost()
+            request.fail(lost)
             raise lost from lost.__cause__
 
     def adopt(self, request: Request[T]) -> None:
@@ -146,6 +153,14 @@ class ActorLoop:
         self.check_open()
         self._live.add(request)
         request.set_on_settled(self._live.discard)
+
+    def inline(self) -> InlineWork:
+        """Return work for the caller's own task, which begins at once; enter it with `with`."""
+        return InlineWork(self._begin_inline, self._live.discard)
+
+    def _begin_inline(self, work: InlineWork) -> None:
+        self.check_open()
+        self._live.add(work)
 
     def check_open(self) -> None:
         """Raise an error if the actor has ended; for methods that make no request.

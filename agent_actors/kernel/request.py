@@ -80,9 +80,10 @@ class Request(Generic[T]):
         self._missed: Callable[[], T] | None = None
         self._leave: Callable[[Request[T]], None] | None = None
         self._error: Exception | None = None
-        self._value: list[T] = []  # empty or one item, because None may be a value
-        self._waiters: set[trio.lowlevel.Task] = set()
-        self._callbacks: list[Callable[[], None]] = []
+        self._value: tuple[T, ...] = ()  # empty or one item, because None may be a value
+        # Tuples, because most requests have one waiter and one callback, or none.
+        self._waiters: tuple[trio.lowlevel.Task, ...] = ()
+        self._callbacks: tuple[Callable[[], None], ...] = ()
 
     # Methods for the caller.
 
@@ -101,12 +102,17 @@ class Request(Generic[T]):
         """True if the outcome is a value."""
         return self.done and self._error is None
 
+    @property
+    def withdrawn(self) -> bool:
+        """True if the request was cancelled before its work had an outcome."""
+        return isinstance(self._error, RequestCancelled)
+
     def on_done(self, callback: Callable[[], None]) -> None:
         """Call a function synchronously on the outcome, or immediately if there already is one."""
         if self.done:
             callback()
         else:
-            self._callbacks.append(callback)
+            self._callbacks += (callback,)
 
     async def wait(self) -> T:
         """Wait for the outcome and return its value.
@@ -125,14 +131,14 @@ class Request(Generic[T]):
             nonlocal raise_cancel
             raise_cancel = raiser
             if self._stage is _Stage.QUEUED:
-                self._waiters.discard(task)
+                self._waiters = tuple(one for one in self._waiters if one is not task)
                 self.cancel("caller")
                 return trio.lowlevel.Abort.SUCCEEDED
             self.cancel("caller")
             return trio.lowlevel.Abort.FAILED
 
         if not self.done:
-            self._waiters.add(task)
+            self._waiters += (task,)
             await trio.lowlevel.wait_task_rescheduled(abort)
         try:
             return self.result()
@@ -151,10 +157,10 @@ class Request(Generic[T]):
         task = trio.lowlevel.current_task()
 
         def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
-            self._waiters.discard(task)
+            self._waiters = tuple(one for one in self._waiters if one is not task)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        self._waiters.add(task)
+        self._waiters += (task,)
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def result(self) -> T:
@@ -211,14 +217,14 @@ class Request(Generic[T]):
         Args:
             lost: Returns the error for the request if the worker itself is torn down.
         """
-        error: Exception = RequestCancelled("cancelled")
+        error: Exception | None = None
         work = self._work
         if work is None:
             return  # the actor has resolved the request in the meantime
         try:
             if self._on_cancel is not None:  # the work ends itself, so its scope is never cancelled
                 await trio.lowlevel.checkpoint_if_cancelled()
-                self._value.append(await work())
+                self._value = (await work(),)
                 return
             with trio.CancelScope(deadline=self._deadline) as scope:
                 self._scope = scope
@@ -226,9 +232,9 @@ class Request(Generic[T]):
                     scope.cancel(self._cancel_reason)
                 # If the request was cancelled after it was taken, the work does not begin at all.
                 await trio.lowlevel.checkpoint_if_cancelled()
-                self._value.append(await work())
+                self._value = (await work(),)
             if scope.cancelled_caught and self._missed is not None and self._cancel_reason is None:
-                self._value.append(self._missed())
+                self._value = (self._missed(),)
         except Exception as raised:  # noqa: BLE001 - every error goes to the caller
             error = raised
         except BaseException as raised:  # noqa: ASYNC103
@@ -241,12 +247,12 @@ class Request(Generic[T]):
                 raise
         finally:
             self._scope = None
-            self._settle(None if self._value else error)
+            self._settle(None if self._value else error or RequestCancelled("cancelled"))
 
     def resolve(self, value: T) -> None:
         """Set the value and wake all waiters. Only the first outcome counts."""
         if not self.done:
-            self._value.append(value)
+            self._value = (value,)
             self._settle(None)
 
     def fail(self, error: Exception) -> None:
@@ -262,9 +268,9 @@ class Request(Generic[T]):
         self._work = self._missed = None  # they may hold a reference to this request
         if self._leave is not None:
             self._leave(self)
-        for task in self._waiters:
+        waiters, self._waiters = self._waiters, ()
+        for task in waiters:
             trio.lowlevel.reschedule(task)
-        self._waiters.clear()
-        for callback in self._callbacks:
+        callbacks, self._callbacks = self._callbacks, ()
+        for callback in callbacks:
             callback()
-        self._callbacks.clear()

@@ -8,13 +8,14 @@ sampling setting that is None is not sent.
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Final,
     Generic,
     Literal,
+    Never,
     TypeAlias,
     TypedDict,
     TypeVar,
@@ -38,13 +39,53 @@ from agent_actors.domain.limits import (
     find_price_error,
 )
 from agent_actors.domain.model import ModelSettings, OutputSchema, ToolChoice, ToolSpec
-from agent_actors.domain.run import OutputT_co
-from agent_actors.domain.urls import public_url
+from agent_actors.domain.provenance import public_url
+from agent_actors.domain.run import AgentContext, DepsT_contra, OutputT_co
+from agent_actors.domain.usage import TokenCallback
+from agent_actors.domain.workspace.background import BackgroundOwner
+from agent_actors.domain.workspace.project import SettingSource
 from agent_actors.errors import ConfigError
+from agent_actors.hooks.guardrail import Guardrail, as_guardrails
 from agent_actors.hooks.registry import NO_HOOKS, HookChain, Hooks, compile_hooks
+from agent_actors.hooks.summarization import SummarizationHook
 from agent_actors.options import field_types as kinds
-from agent_actors.options.converters import as_items, as_path, as_policy, as_stop, as_tools
-from agent_actors.options.loading import IN_CODE, fields_of_environ, fields_of_file, named
+from agent_actors.options.agent_definition import (
+    NO_AGENTS,
+    TASK,
+    AgentDefinition,
+    as_agents,
+    find_agent_error,
+)
+from agent_actors.options.checkpoints import Checkpoints, as_checkpoints
+from agent_actors.options.compaction import Compaction, as_compaction
+from agent_actors.options.converters import (
+    as_builtin_tools,
+    as_items,
+    as_path,
+    as_policy,
+    as_stop,
+    as_tools,
+)
+from agent_actors.options.dependencies import DepsNeed, needs_of
+from agent_actors.options.factories import (
+    DeferredModel,
+    ModelFactory,
+    as_model,
+    is_provider_factory,
+)
+from agent_actors.options.files.agent_file import NO_REGISTRY, AgentRegistry
+from agent_actors.options.files.loading import IN_CODE, fields_of_environ, fields_of_file, named
+from agent_actors.options.mcp_servers import McpServer, as_mcp_servers
+from agent_actors.options.project import (
+    BrokenFiles,
+    PathLike,
+    as_commands,
+    as_directory,
+    as_memory_paths,
+    as_skill_paths,
+    as_skills,
+    as_sources,
+)
 from agent_actors.options.validation import (
     find_key_error,
     find_keyword_error,
@@ -52,6 +93,7 @@ from agent_actors.options.validation import (
     find_tool_choice_error,
     find_url_error,
 )
+from agent_actors.options.workspace_config import WorkspaceSource, as_workspace
 from agent_actors.permissions import CanUseTool, PermissionPolicy
 from agent_actors.profiles.resolve import (
     NO_API_KEY,
@@ -59,8 +101,11 @@ from agent_actors.profiles.resolve import (
     default_model,
     resolve_provider,
 )
+from agent_actors.project.commands import Command
+from agent_actors.project.skills import Skill
 from agent_actors.protocol.retry import RetryPolicy
-from agent_actors.tools import Tool
+from agent_actors.tools import Tool, check_tools
+from agent_actors.tools.builtin_names import expanded_names
 from agent_actors.tools.output_spec import OutputSpec, as_output_spec
 from agent_actors.tools.tool import ToolValidator
 
@@ -70,8 +115,21 @@ if TYPE_CHECKING:
 # The behavior of a run when a person has to decide.
 OnAsk: TypeAlias = Literal["wait", "suspend"]
 OnSuspended: TypeAlias = Literal["raise", "deny"]
+# The behavior when the endpoint refuses a request that is longer than the context window.
+OnOverflow: TypeAlias = Literal["error", "compact"]
+PromptCache: TypeAlias = Literal["off", "auto", "1h"]
 
 _NewOutputT = TypeVar("_NewOutputT")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    _NewDepsT = TypeVarWithDefault("_NewDepsT", default=Never)
+else:
+    _NewDepsT = TypeVar("_NewDepsT")
+
+# Returns the system prompt of a run. The function may declare the type of the dependencies that it
+# needs.
+Instructions: TypeAlias = Callable[[AgentContext[Never]], "str | Awaitable[str]"]
 
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 _NO_BODY: Final[Mapping[str, JsonValue]] = {}
@@ -99,15 +157,31 @@ def _as_fallbacks(
 class OptionFields(TypedDict, total=False):
     """The fields of `AgentOptions` as keyword arguments, for type checkers; not used at run time.
 
-    `output_type` is missing here, because it determines the type of the options. A test compares
-    this table with the fields.
+    `output_type` and `deps_type` are missing here, because they determine the type of the options.
+    A test compares this table with the fields.
     """
 
-    model: str
+    model: str | ModelFactory
     base_url: str
     provider: object | None
-    system_prompt: str
+    system_prompt: "str | Instructions"
     tools: Iterable[object]
+    builtin_tools: str | Iterable[str]
+    agents: "Mapping[str, AgentDefinition | Mapping[str, object]]"
+    child_events: bool
+    workspace: "WorkspaceSource | Mapping[str, object] | None"
+    mcp_servers: "Mapping[str, McpServer | Mapping[str, object] | str] | None"
+    checkpoints: "Checkpoints | Mapping[str, object] | str | os.PathLike[str] | bool | None"
+    background_owner: BackgroundOwner
+    setting_sources: str | Iterable[str]
+    project_dir: str | os.PathLike[str] | None
+    claude_dir: str | os.PathLike[str] | None
+    skill_paths: "PathLike | Iterable[PathLike]"
+    memory_paths: "PathLike | Iterable[PathLike]"
+    skills: Skill | Iterable[Skill]
+    slash_commands: bool
+    commands: Command | Iterable[Command]
+    broken_files: BrokenFiles
     max_tokens: int | None
     temperature: float | None
     top_p: float | None
@@ -142,6 +216,7 @@ class OptionFields(TypedDict, total=False):
     max_retries: int
     fallbacks: "str | AgentOptions[object] | Iterable[str | AgentOptions[object]]"
     hooks: Hooks
+    guardrails: Guardrail | Iterable[Guardrail]
     hook_timeout: float
     permissions: PermissionPolicy | str | None
     can_use_tool: CanUseTool | None
@@ -150,6 +225,9 @@ class OptionFields(TypedDict, total=False):
     question_timeout: float
     allow_message_rewrite: bool
     withhold_deltas: bool
+    compaction: "Compaction | Mapping[str, object] | bool | None"
+    on_overflow: OnOverflow
+    prompt_cache: PromptCache
     resume_max_events: float
     resume_max_bytes: float
     reader_stall: float
@@ -159,10 +237,11 @@ class OptionFields(TypedDict, total=False):
     limits: UsageLimits
     session_limits: UsageLimits
     prices: Prices | None
+    token_callback: TokenCallback | None
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class AgentOptions(Generic[OutputT_co]):
+class AgentOptions(Generic[OutputT_co, DepsT_contra]):
     """The definition of an agent.
 
     The endpoint, the model and the key are determined once, when the options are created. Each is
@@ -171,17 +250,56 @@ class AgentOptions(Generic[OutputT_co]):
     variables (for example `OPENAI_API_KEY`), the provider's profile.
 
     Args:
-        model: The model's name at the endpoint. Required unless the environment or the profile
-            provides one.
+        model: The model's name at the endpoint; or a function, sync or async, that returns it and
+            may take a `RunInfo`. The function is called once per runtime, when a run first needs
+            the name. Required unless the environment or the profile provides one.
         base_url: The endpoint's URL, for example `http://localhost:1234/v1`. Required without
             `provider`. With a profile, this URL (for example, that of a gateway) replaces the
             profile's URL.
         provider: The name of a provider profile, for example `ollama` or `anthropic`; a
-            `ProviderProfile`; a custom `ModelProvider`; or an object with only `complete` or
-            `stream`.
+            `ProviderProfile`; a custom `ModelProvider`; an object with only `complete` or `stream`;
+            or a function that returns one of these, as for `model`.
         system_prompt: Sent at the beginning of every request and never stored. If empty, the
-            profile's system prompt is used, if it has one.
+            profile's system prompt is used, if it has one. Or a function, sync or async, that takes
+            an `AgentContext` and returns the text. It is called once per run, before the first
+            model call, and must return within `hook_timeout`.
         tools: Tools, or any objects that implement `ToolProtocol`; their names must be unique.
+        builtin_tools: Names of built-in tools, or of the vocabularies `code` and `filesystem`.
+            Tools for files and commands require a workspace.
+        agents: Agents by name, as `AgentDefinition` or as tables, which the model may start with
+            the tool `Task`.
+        child_events: True to receive the events of the agents that `Task` starts in the stream of
+            the run, with their `agent_name` and `parent_tool_use_id`.
+        workspace: The place where tools may use files and run commands: a `Workspace`, which is
+            used as it is and never closed; a function, sync or async, that takes a `RunInfo` and
+            returns the workspace of a session; or a table with the `type` (`local` or
+            `bubblewrap`) and its fields, such as `root`. If None, a nested run uses the workspace
+            of the run that started it, and any other run has none.
+        mcp_servers: MCP servers by name: a `StdioServer`, an `HttpServer`, an `SseServer`, an
+            `InProcessServer`, a table with the fields of one, or a text such as
+            `stdio:python server.py`. The model calls their tools as `server__tool`. Requires the
+            extra `mcp`.
+        checkpoints: Copies of the workspace's files at the beginning and the end of each run, from
+            which `runtime.sessions.rewind(…, files=True)` restores them: a `Checkpoints`, True for
+            its defaults, or its directory. None or False: no copies.
+        background_owner: The owner of the background commands that the agent starts. Commands of
+            the `session` end when the session is deleted; commands of the `runtime` continue until
+            the runtime closes.
+        setting_sources: The groups of files that the agent may read: `user` for the user's
+            settings (`~/.claude`), `project` for skills, memory files and rules of the project,
+            `local` for `CLAUDE.local.md`. By default, no file is read.
+        project_dir: The directory of the project; by default `cwd`.
+        claude_dir: The directory with the project's settings; by default `.claude` in
+            `project_dir`.
+        skill_paths: Other directories with skills, which need no `setting_sources`.
+        memory_paths: Other memory files, which need no `setting_sources`. Files that do not exist
+            are skipped.
+        skills: Skills that are defined in code.
+        slash_commands: True to carry out the lines of a prompt that begin with `/name`, before the
+            model is called. Leave it off for prompts from a network.
+        commands: Slash commands that are defined in code, in addition to those in files.
+        broken_files: `skip` to skip files of a project that cannot be used, and to report them in
+            `RunResult.settings`; `refuse` to refuse the run.
         max_tokens: Maximum number of tokens in one response; not sent if None.
         temperature: Sampling temperature, from 0 to 2; not sent if None.
         top_p: Threshold for nucleus sampling, from 0 to 1.
@@ -200,7 +318,8 @@ class AgentOptions(Generic[OutputT_co]):
         headers: Additional HTTP headers.
         include_usage: True to request token counts (`stream_options.include_usage`).
         http_client: A custom `httpx.AsyncClient`, which is used as it is and never closed.
-        cwd: The working directory passed to tools; by default, that of the process.
+        cwd: The working directory passed to tools; by default, that of the process. With a
+            workspace, tools get its root instead.
         agent_name: The agent's name on every event.
         resume: The id of an existing session, which runs, queries and clients without a session id
             continue. If None, each of them begins a new session.
@@ -233,8 +352,11 @@ class AgentOptions(Generic[OutputT_co]):
             it.
         hooks: A `Hook`, a mapping from phases to functions, or any number of both; the first hook
             is the outermost.
-        hook_timeout: Timeout for one call of a hook, unless the hook has its own. The time that a
-            hook spends in `call_next` does not count.
+        guardrails: Checks of the input and the output: a `Guardrail`, or any number of them. A
+            violation ends the run with the stop reason `blocked:guardrail`.
+        hook_timeout: Timeout for one call of a hook, unless the hook has its own, and for one call
+            of the functions `system_prompt`, `offered` and `check`. The time that a hook spends in
+            `call_next` does not count.
         permissions: A `PermissionPolicy`, or the name of a mode. If None, every call is allowed.
         can_use_tool: A function, sync or async, that decides about a call instead of a person.
         on_ask: The behavior when a person has to decide: `wait` for the answer (from
@@ -246,6 +368,15 @@ class AgentOptions(Generic[OutputT_co]):
         allow_message_rewrite: True if hooks may replace messages with `modified_messages`.
         withhold_deltas: True to emit a response as a whole, after its `after_model` hooks, without
             deltas.
+        compaction: When and how a long conversation is made shorter: a `Compaction`, a table with
+            its fields, or True for its defaults. The log keeps all messages. None or False: never.
+        on_overflow: The behavior when the endpoint refuses a request that is longer than the
+            model's context window: `error`, or `compact` to make the conversation shorter once and
+            ask again.
+        prompt_cache: The use of the endpoint's prompt cache. `auto` marks the tools, the system
+            prompt and the conversation for Anthropic's cache, and sends the session's id as
+            `prompt_cache_key` to endpoints with OpenAI's protocol, which must accept that field.
+            `1h` is the same with a lifetime of one hour at Anthropic. `off` sends nothing.
         resume_max_events: Maximum number of a session's messages that are sent; `math.inf` means no
             limit. The newest messages are sent, and calls are always sent with their results. The
             last user message and everything after it are always sent completely. The stored session
@@ -261,6 +392,9 @@ class AgentOptions(Generic[OutputT_co]):
             list of these; or an `OutputSpec` for a JSON Schema and for types that type checkers do
             not treat as classes (unions, literals). `result.output` then has this type. If None,
             any text is accepted.
+        deps_type: The class of the dependencies that the agent's tools, hooks and functions use as
+            `ctx.deps`; None if they use none. Runs are given such an object as `deps=`, and nested
+            runs share it. Type checkers and the runtime check it.
         output_retries: Maximum number of times that a run requests a valid response after an
             invalid one. Each request contains the validation error and counts as an iteration.
         limits: Limits for one run. If a limit is reached, the run ends with the stop reason
@@ -268,9 +402,13 @@ class AgentOptions(Generic[OutputT_co]):
         session_limits: Limits for all runs of the session together. If a limit is reached, the run
             ends with the stop reason `budget:session_<what>`.
         prices: Token prices; required for cost limits and for the `cost` of results.
+        token_callback: A sync function that is called with the `TokenStats` of each model call,
+            before they are recorded. If it raises an exception, the exception is logged.
 
     Attributes:
-        resolved: The endpoint, the key and the request dialect; None with a custom provider.
+        resolved: The endpoint, the key and the request dialect; None with a custom provider, or
+            with a function that returns the provider.
+        deferred: True if `model` or `provider` is a function that a run calls.
 
     Raises:
         ConfigError: A field is invalid. The message names the field and the expected and actual
@@ -279,11 +417,41 @@ class AgentOptions(Generic[OutputT_co]):
 
     # All fields are defined here. Validators check types and ranges; `__attrs_post_init__` checks
     # rules that involve several fields. Fields with `IN_CODE` cannot be set in a file.
-    model: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT)
+    model: str = attrs.field(default="", converter=as_model, validator=kinds.TEXT_OR_ENVIRONMENT)
     base_url: str = attrs.field(default="", validator=kinds.TEXT_OR_ENVIRONMENT, repr=_shown)
     provider: object | None = attrs.field(default=None, validator=kinds.PROVIDER)
-    system_prompt: str = attrs.field(default="", validator=kinds.TEXT)
+    system_prompt: "str | Instructions" = attrs.field(default="", validator=kinds.INSTRUCTIONS)
     tools: tuple[Tool, ...] = attrs.field(default=(), converter=as_tools, metadata=IN_CODE)
+    builtin_tools: tuple[str, ...] = attrs.field(
+        default=(), converter=as_builtin_tools, validator=kinds.BUILTIN_TOOLS
+    )
+    agents: Mapping[str, AgentDefinition] = attrs.field(
+        default=NO_AGENTS, converter=as_agents, validator=kinds.AGENTS
+    )
+    child_events: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    workspace: WorkspaceSource | None = attrs.field(
+        default=None, converter=as_workspace, validator=kinds.WORKSPACE
+    )
+    mcp_servers: Mapping[str, McpServer] = attrs.field(
+        factory=dict[str, McpServer], converter=as_mcp_servers, validator=kinds.MCP_SERVERS
+    )
+    checkpoints: Checkpoints | None = attrs.field(
+        default=None, converter=as_checkpoints, validator=kinds.CHECKPOINTS
+    )
+    background_owner: BackgroundOwner = attrs.field(
+        default="session", validator=kinds.choice("session", "runtime")
+    )
+    setting_sources: tuple[SettingSource, ...] = attrs.field(default=(), converter=as_sources)
+    project_dir: Path | None = attrs.field(default=None, converter=as_directory)
+    claude_dir: Path | None = attrs.field(default=None, converter=as_directory)
+    skill_paths: tuple[Path, ...] = attrs.field(default=(), converter=as_skill_paths)
+    memory_paths: tuple[Path, ...] = attrs.field(default=(), converter=as_memory_paths)
+    skills: tuple[Skill, ...] = attrs.field(default=(), converter=as_skills, metadata=IN_CODE)
+    slash_commands: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    commands: tuple[Command, ...] = attrs.field(default=(), converter=as_commands, metadata=IN_CODE)
+    broken_files: BrokenFiles = attrs.field(
+        default="skip", validator=kinds.choice("skip", "refuse")
+    )
     max_tokens: int | None = attrs.field(
         default=4096, validator=kinds.whole_or_none(1, ", or None to send none")
     )
@@ -338,6 +506,9 @@ class AgentOptions(Generic[OutputT_co]):
         default=(), converter=_as_fallbacks
     )
     hooks: Hooks = attrs.field(default=(), metadata=IN_CODE)
+    guardrails: tuple[Guardrail, ...] = attrs.field(
+        default=(), converter=as_guardrails, metadata=IN_CODE
+    )
     hook_timeout: float = attrs.field(default=60.0, validator=kinds.SECONDS)
     permissions: PermissionPolicy | None = attrs.field(
         default=None, converter=as_policy, validator=kinds.POLICY
@@ -354,6 +525,15 @@ class AgentOptions(Generic[OutputT_co]):
     question_timeout: float = attrs.field(default=300.0, validator=kinds.SECONDS)
     allow_message_rewrite: bool = attrs.field(default=False, validator=kinds.SWITCH)
     withhold_deltas: bool = attrs.field(default=False, validator=kinds.SWITCH)
+    compaction: Compaction | None = attrs.field(
+        default=None, converter=as_compaction, validator=kinds.COMPACTION
+    )
+    on_overflow: OnOverflow = attrs.field(
+        default="error", validator=kinds.choice("error", "compact")
+    )
+    prompt_cache: PromptCache = attrs.field(
+        default="off", validator=kinds.choice("off", "auto", "1h")
+    )
     resume_max_events: float = attrs.field(default=RESUME_MAX_EVENTS, validator=kinds.AMOUNT)
     resume_max_bytes: float = attrs.field(default=RESUME_MAX_BYTES, validator=kinds.AMOUNT)
     reader_stall: float = attrs.field(default=60.0, validator=kinds.SECONDS)
@@ -362,10 +542,14 @@ class AgentOptions(Generic[OutputT_co]):
     output_type: type[OutputT_co] | OutputSpec[OutputT_co] | None = attrs.field(
         default=None, metadata=IN_CODE
     )
+    deps_type: type[DepsT_contra] | None = attrs.field(default=None, metadata=IN_CODE)
     output_retries: int = attrs.field(default=2, validator=kinds.whole(0))
     limits: UsageLimits = attrs.field(default=NO_LIMITS, validator=kinds.LIMITS)
     session_limits: UsageLimits = attrs.field(default=NO_LIMITS, validator=kinds.LIMITS)
     prices: Prices | None = attrs.field(default=None, validator=kinds.PRICES)
+    token_callback: TokenCallback | None = attrs.field(
+        default=None, validator=kinds.TOKEN_CALLBACK, metadata=IN_CODE
+    )
 
     # Computed once, because every run and every request needs these values.
     tools_by_name: Mapping[str, Tool] = attrs.field(init=False, repr=False)
@@ -376,8 +560,12 @@ class AgentOptions(Generic[OutputT_co]):
     retry_policy: RetryPolicy = attrs.field(init=False, repr=False)
     hook_chain: HookChain = attrs.field(init=False, repr=False)
     fallback_options: "tuple[AgentOptions, ...]" = attrs.field(init=False, repr=False)
+    summary_options: "AgentOptions | None" = attrs.field(init=False, repr=False)
     resolved: ResolvedProvider | None = attrs.field(init=False, repr=False)
+    deferred: bool = attrs.field(init=False, repr=False)
     output: OutputSpec[OutputT_co] | None = attrs.field(init=False, repr=False)
+    needed_deps: tuple[DepsNeed, ...] = attrs.field(init=False, repr=False)
+    offers_by_turn: bool = attrs.field(init=False, repr=False)
 
     if not TYPE_CHECKING:  # type checkers use the parameters derived from the fields
 
@@ -390,10 +578,14 @@ class AgentOptions(Generic[OutputT_co]):
     def __attrs_post_init__(self) -> None:
         _set(self, "tools_by_name", {tool.name: tool for tool in self.tools})
         _resolve(self)
+        deferred = isinstance(self.model, DeferredModel) or is_provider_factory(self.provider)
+        _set(self, "deferred", deferred)
         _check(self)
         _set(self, "tool_specs", tuple(tool.spec for tool in self.tools))
         _set(self, "settings", _settings_of(self))
         _set(self, "output", as_output_spec(self.output_type))
+        _set(self, "needed_deps", needs_of(self.deps_type, self.tools))
+        _set(self, "offers_by_turn", any(tool.offered is not None for tool in self.tools))
         _set(self, "resume_window", ResumeWindow(self.resume_max_events, self.resume_max_bytes))
         _set(
             self,
@@ -410,6 +602,9 @@ class AgentOptions(Generic[OutputT_co]):
             self.permissions.check(has_approver, self.tools)
         _set(self, "retry_policy", RetryPolicy(max_retries=self.max_retries))
         _set(self, "hook_chain", compile_hooks(self.hooks) if self.hooks else NO_HOOKS)
+        if self.compaction is None:
+            _set(self, "compaction", _compaction_of(self.hook_chain))
+        _set(self, "summary_options", _summary_options(self))
         _set(self, "fallback_options", tuple(_fallback(self, item) for item in self.fallbacks))
 
     @overload
@@ -418,9 +613,15 @@ class AgentOptions(Generic[OutputT_co]):
         *,
         output_type: type[_NewOutputT] | OutputSpec[_NewOutputT],
         **changes: Unpack[OptionFields],
-    ) -> "AgentOptions[_NewOutputT]": ...
+    ) -> "AgentOptions[_NewOutputT, DepsT_contra]": ...
     @overload
-    def evolve(self, **changes: Unpack[OptionFields]) -> "AgentOptions[OutputT_co]": ...
+    def evolve(
+        self, *, deps_type: type[_NewDepsT], **changes: Unpack[OptionFields]
+    ) -> "AgentOptions[OutputT_co, _NewDepsT]": ...
+    @overload
+    def evolve(
+        self, **changes: Unpack[OptionFields]
+    ) -> "AgentOptions[OutputT_co, DepsT_contra]": ...
     def evolve(self, **changes: object) -> "AgentOptions[object]":
         """Return a copy with these fields changed; it is validated like new options.
 
@@ -438,11 +639,14 @@ class AgentOptions(Generic[OutputT_co]):
         cls,
         *,
         output_type: type[_NewOutputT] | OutputSpec[_NewOutputT],
+        deps_type: type[_NewDepsT] | None = None,
         **fields: Unpack[OptionFields],
-    ) -> "AgentOptions[_NewOutputT]": ...
+    ) -> "AgentOptions[_NewOutputT, _NewDepsT]": ...
     @overload
     @classmethod
-    def from_env(cls, **fields: Unpack[OptionFields]) -> "AgentOptions": ...
+    def from_env(
+        cls, *, deps_type: type[_NewDepsT] | None = None, **fields: Unpack[OptionFields]
+    ) -> "AgentOptions[str, _NewDepsT]": ...
     @classmethod
     def from_env(cls, **fields: object) -> "AgentOptions[object]":
         """Create options from environment variables.
@@ -468,15 +672,28 @@ class AgentOptions(Generic[OutputT_co]):
         path: str | os.PathLike[str],
         *,
         output_type: type[_NewOutputT] | OutputSpec[_NewOutputT],
+        deps_type: type[_NewDepsT] | None = None,
+        registry: AgentRegistry = NO_REGISTRY,
         **fields: Unpack[OptionFields],
-    ) -> "AgentOptions[_NewOutputT]": ...
+    ) -> "AgentOptions[_NewOutputT, _NewDepsT]": ...
     @overload
     @classmethod
     def from_file(
-        cls, path: str | os.PathLike[str], **fields: Unpack[OptionFields]
-    ) -> "AgentOptions": ...
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        deps_type: type[_NewDepsT] | None = None,
+        registry: AgentRegistry = NO_REGISTRY,
+        **fields: Unpack[OptionFields],
+    ) -> "AgentOptions[str, _NewDepsT]": ...
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str], **fields: object) -> "AgentOptions[object]":
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        registry: AgentRegistry = NO_REGISTRY,
+        **fields: object,
+    ) -> "AgentOptions[object]":
         """Create options from a YAML, TOML or JSON file, whose keys are the field names.
 
         The file is read synchronously, which blocks for a moment. In `model`, `base_url`, `api_key`
@@ -484,15 +701,21 @@ class AgentOptions(Generic[OutputT_co]):
         relative to the file's directory. Pass fields that are not data (tools, hooks, functions,
         clients, types) as arguments.
 
+        A file with the key `name` describes an agent. It may have these keys too: `model` as a
+        table, `tools` and `hooks` as lists of names, `backend` (the `workspace`), `skills.paths`
+        and `memory.paths`. Tools for files, skills and memory are used only with a backend.
+
         Args:
             path: The file, with the extension `.yaml`, `.yml`, `.toml` or `.json`.
+            registry: The tools, hooks and providers that the file may name, in addition to built-in
+                tools and known providers.
             **fields: Additional fields; they take precedence over the file.
 
         Raises:
             ConfigError: The file cannot be read, has an invalid format, or contains an unknown
                 field or an invalid value. The message names the file.
         """
-        found = fields_of_file(path, AgentOptions, os.environ, _made)
+        found = fields_of_file(path, AgentOptions, os.environ, _made, registry)
         with named(os.fspath(path)):
             return _made({**found, **fields})
 
@@ -502,9 +725,38 @@ class AgentOptions(Generic[OutputT_co]):
         return None if self.output is None else self.output.schema
 
     @property
+    def provider_name(self) -> str:
+        """The name of the provider profile, or the class of a custom provider."""
+        resolved = self.resolved
+        return type(self.provider).__name__ if resolved is None else resolved.profile.name
+
+    @property
+    def offers_skills(self) -> bool:
+        """True if the agent may have skills, so that it needs the tools for them."""
+        searched = "user" in self.setting_sources or "project" in self.setting_sources
+        return bool(self.skills or self.skill_paths or searched)
+
+    @property
+    def uses_project(self) -> bool:
+        """True if a run reads files of a project, or has skills that are defined in code."""
+        commands = self.slash_commands and self.commands
+        return bool(self.setting_sources or self.memory_paths or commands) or self.offers_skills
+
+    @property
     def resends_refused(self) -> bool:
         """True if refused responses from earlier turns are sent again; depends on the profile."""
         return self.resolved is not None and self.resolved.profile.resend_refused
+
+    @property
+    def sends_cache_key(self) -> bool:
+        """True if requests contain the session's id as `prompt_cache_key`."""
+        openai = self.resolved is not None and self.resolved.profile.protocol == "openai"
+        return openai and self.prompt_cache != "off"
+
+    @property
+    def profile_window(self) -> int:
+        """The size of the context window in the provider's profile, in tokens; 0: unknown."""
+        return 0 if self.resolved is None else self.resolved.profile.context_window
 
     @property
     def retries_of_output(self) -> int | None:
@@ -557,13 +809,39 @@ def _check(options: AgentOptions[object]) -> None:
     )
     if not error and resolved is not None:
         error = find_url_error(resolved, passed=bool(options.base_url))
+    names = (*options.tools_by_name, *expanded_names(options.builtin_tools))
+    if options.agents:
+        error = error or find_agent_error(options.agents, names)
+        names = (*names, TASK)
     error = (
         error
-        or find_tool_choice_error(options.tool_choice, options.tools_by_name)
+        or find_tool_choice_error(options.tool_choice, names)
         or find_price_error(options.limits, options.session_limits, options.prices)
     )
     if error:
         raise ConfigError(f"AgentOptions: {error}")
+
+
+def with_tools(options: AgentOptions, tools: Iterable[Tool]) -> AgentOptions:
+    """Return a copy that has these tools too, and no built-in tools to be added.
+
+    The endpoint is not determined again, since the environment may have changed.
+
+    Raises:
+        ConfigError: Two tools have the same name, or a permission rule does not fit its tool.
+    """
+    copy = object.__new__(AgentOptions)
+    for field in attrs.fields(AgentOptions):
+        _set(copy, field.name, getattr(options, field.name))
+    together = check_tools((*options.tools, *tools))
+    _set(copy, "tools", together)
+    _set(copy, "builtin_tools", ())
+    _set(copy, "tools_by_name", {tool.name: tool for tool in together})
+    _set(copy, "tool_specs", tuple(tool.spec for tool in together))
+    if options.permissions is not None:
+        has_approver = options.can_use_tool is not None or options.on_ask is not None
+        options.permissions.check(has_approver, together)
+    return copy
 
 
 def _made(fields: Mapping[str, object]) -> AgentOptions[object]:
@@ -604,12 +882,36 @@ def _fallback(options: AgentOptions[object], item: str | AgentOptions[object]) -
     # The run's own options define the output type, so that of a fallback does not matter.
     if isinstance(item, str):
         return cast(AgentOptions, attrs.evolve(options, model=item, fallbacks=()))
+    if item.deferred:
+        raise ConfigError(
+            "AgentOptions: a fallback cannot have a function as its model or provider; pass their "
+            "values"
+        )
     if item.fallbacks:
         raise ConfigError(
             f"AgentOptions: the fallback {item.model!r} has its own fallbacks; list them all "
             "on the agent itself, in order"
         )
     return cast(AgentOptions, item)
+
+
+def _compaction_of(chain: HookChain) -> Compaction | None:
+    """Return the settings of the first `SummarizationHook`; None without one."""
+    for hook in chain.hooks:
+        if isinstance(hook, SummarizationHook):
+            return Compaction(model=hook.model, context_window=hook.context_window)
+    return None
+
+
+def _summary_options(options: AgentOptions[object]) -> AgentOptions | None:
+    """Return the options of the model that writes summaries; None: the agent's own model."""
+    if options.compaction is None or options.compaction.model is None:
+        return None
+    model = options.compaction.model
+    changed = attrs.evolve(
+        options, model=model, compaction=None, fallbacks=(), tool_choice=None, hooks=()
+    )
+    return cast(AgentOptions, changed)
 
 
 def _settings_of(options: AgentOptions[object]) -> ModelSettings:

@@ -28,6 +28,12 @@ def as_tools(tools: Iterable[object]) -> tuple[Tool, ...]:
     return check_tools(as_items("tools", "tools", tools))
 
 
+def as_builtin_tools(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names of built-in tools as a tuple, even if only a single one was passed."""
+    found = (names,) if isinstance(names, str) else as_items("builtin_tools", "names", names)
+    return cast("tuple[str, ...]", found)
+
+
 def as_path(cwd: str | os.PathLike[str] | None) -> Path:
     """Return a working directory; None selects the current directory of the process."""
     try:

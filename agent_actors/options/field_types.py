@@ -14,9 +14,16 @@ import attrs
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.limits import MIN_MAX_RESULT_BYTES, Prices, UsageLimits
 from agent_actors.domain.session import find_session_id_error
+from agent_actors.domain.usage import TokenCallback
 from agent_actors.errors import ConfigError
-from agent_actors.options.validation import HEADER_RULE, fits_header
+from agent_actors.options.agent_definition import AgentDefinition
+from agent_actors.options.checkpoints import Checkpoints
+from agent_actors.options.compaction import Compaction
+from agent_actors.options.mcp_servers import McpServer
+from agent_actors.options.validation import HEADER_RULE, fits_header, nearest
+from agent_actors.options.workspace_config import WorkspaceSource
 from agent_actors.permissions import CanUseTool, PermissionPolicy
+from agent_actors.tools.builtin_names import BUILTIN_NAMES, VOCABULARIES
 from agent_actors.tools.tool import ToolValidator
 
 if TYPE_CHECKING:
@@ -100,6 +107,12 @@ class FieldType(Generic[T]):
         return ""
 
 
+def _check_instructions(name: str, value: object) -> str:
+    if isinstance(value, str) or callable(value):
+        return ""
+    return f"{name} must be a string, or a function that takes an AgentContext; got {value!r:.80}"
+
+
 def at_least(least: int, *, unlimited: str = "") -> Check:
     """Return a check that a count is at least `least`, or None.
 
@@ -168,6 +181,14 @@ def _check_stop(_name: str, value: object) -> str:
     return ""
 
 
+def _check_builtin_tools(_name: str, value: object) -> str:
+    known = (*VOCABULARIES, *BUILTIN_NAMES)
+    for name in cast("tuple[object, ...]", value):
+        if name not in known:
+            return f"unknown built-in tool {name!r:.80}; {nearest(str(name), known)}"
+    return ""
+
+
 def _check_session_id(name: str, value: object) -> str:
     error = None if value is None else find_session_id_error(cast(str, value))
     return "" if error is None else f"{name}: {error}"
@@ -189,6 +210,11 @@ def _check_client(name: str, value: object) -> str:
 _FROM_ENVIRONMENT: Final = "; omit it to take it from the environment"
 
 TEXT: Final = FieldType[str]((str,), "a string")
+INSTRUCTIONS: Final = FieldType[object](
+    (str, object),
+    "a string",
+    check=_check_instructions,
+)
 TEXT_OR_ENVIRONMENT: Final = FieldType[str]((str,), "a string", none_hint=_FROM_ENVIRONMENT)
 TEXT_OR_NONE: Final = FieldType[str | None]((str, _NONE), "a string, or None")
 SESSION_ID: Final = FieldType[str | None](
@@ -222,6 +248,17 @@ RESULT_BYTES: Final = FieldType[float](
 STOP: Final = FieldType[tuple[str, ...]](
     (tuple,), "a list of strings", check=_check_stop, takes_text=True
 )
+BUILTIN_TOOLS: Final = FieldType[tuple[str, ...]](
+    (tuple,), "a list of names", check=_check_builtin_tools, takes_text=True
+)
+# Not checked here, because the converter has checked the value.
+CHECKPOINTS: Final = FieldType[Checkpoints | None](
+    (object,), "True, False, a directory or a table", takes_text=True
+)
+AGENTS: Final = FieldType[Mapping[str, AgentDefinition]]((object,), "a table of agents")
+COMPACTION: Final = FieldType[Compaction | None]((object,), "True, False or a table")
+WORKSPACE: Final = FieldType[WorkspaceSource | None]((object,), "a table")
+MCP_SERVERS: Final = FieldType[Mapping[str, McpServer]]((object,), "a table")
 POLICY: Final = FieldType[PermissionPolicy | None](
     (_NONE, PermissionPolicy),
     "a PermissionPolicy, the name of a mode, or None",
@@ -231,6 +268,9 @@ FUNCTION: Final = FieldType[CanUseTool | None](
     (object, bool), "a function, or None", check=_check_callable
 )
 TOOL_VALIDATOR: Final = FieldType[ToolValidator | None](
+    (object, bool), "a function, or None", check=_check_callable
+)
+TOKEN_CALLBACK: Final = FieldType[TokenCallback | None](
     (object, bool), "a function, or None", check=_check_callable
 )
 HTTP_CLIENT: "Final[FieldType[httpx.AsyncClient | None]]" = FieldType(

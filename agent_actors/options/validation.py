@@ -42,6 +42,8 @@ _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ("extra_headers default_headers", ("headers",)),
             ("stop_sequences", ("stop",)),
             ("functions", ("tools",)),
+            ("sandbox backend", ("workspace",)),
+            ("toolset preset", ("builtin_tools",)),
             ("response_format output_schema output_format result_type", ("output_type",)),
             (
                 "allowed_tools disallowed_tools permission_mode mode policy tool_whitelist",
@@ -49,7 +51,7 @@ _OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ),
             ("approver approval on_approval can_use", ("can_use_tool",)),
             ("max_budget max_budget_usd budget usage_limits", ("limits", "session_limits")),
-            ("working_directory workdir work_dir root", ("cwd",)),
+            ("working_directory workdir work_dir root", ("cwd", "workspace")),
             ("name agent", ("agent_name",)),
             ("callbacks middleware", ("hooks",)),
             ("client", ("http_client", "provider")),
@@ -135,7 +137,7 @@ def find_keyword_error(keywords: Iterable[str], fields: Iterable[str]) -> str:
     names = tuple(fields)
     for keyword in keywords:
         if keyword not in names:
-            return f"there is no field {keyword!r}; {nearest(str(keyword), names)}"
+            return f"unknown field {keyword!r}; {nearest(str(keyword), names)}"
     return ""
 
 

@@ -41,7 +41,7 @@ from agent_actors.permissions.modes import Effect as Effect
 from agent_actors.permissions.modes import PermissionMode as PermissionMode
 from agent_actors.permissions.modes import effect_of as effect_of
 from agent_actors.permissions.policy import PermissionPolicy as PermissionPolicy
-from agent_actors.permissions.programs import SAFE_COMMANDS as SAFE_COMMANDS
-from agent_actors.permissions.programs import read_only_commands as read_only_commands
 from agent_actors.permissions.rules import Rule as Rule
+from agent_actors.permissions.shell.programs import SAFE_COMMANDS as SAFE_COMMANDS
+from agent_actors.permissions.shell.programs import read_only_commands as read_only_commands
 from agent_actors.permissions.terminal_approver import InteractiveApprover as InteractiveApprover

@@ -73,6 +73,8 @@ class Grant:
         key: The arguments in a form that can be compared; empty if there is a rule.
         input: Arguments that replace the call's own; None to keep them.
         reason: The reason; the model receives it if the call is denied.
+        untrusted: True if the session already contained content from outside at the time of the
+            decision.
     """
 
     tool: str
@@ -85,6 +87,7 @@ class Grant:
     key: str = ""
     input: JsonObject | None = None
     reason: str = ""
+    untrusted: bool = False
 
     def holds(self, tool: Tool, arguments: JsonObject, cwd: PurePath, now: float) -> bool:
         """Return whether the decision applies to this call."""
@@ -158,20 +161,33 @@ class DecisionContext:
         session_id: The session.
         grants: The remembered decisions.
         now: The current time, from the same clock as the times in the remembered decisions.
+        untrusted: True if the session contains content from outside; see `Tool.untrusted_results`.
     """
 
     cwd: PurePath
     session_id: str = ""
     grants: Grants = NO_GRANTS
     now: float = 0.0
+    untrusted: bool = False
 
-    def find(self, tool: Tool, arguments: JsonObject) -> Grant | None:
-        """Return the decision that applies to a call; None if none does. Denials come first."""
+    def find(
+        self, tool: Tool, arguments: JsonObject, *, made_untrusted: bool = False
+    ) -> Grant | None:
+        """Return the decision that applies to a call; None if none does. Denials come first.
+
+        Args:
+            tool: The tool of the call.
+            arguments: The arguments of the call.
+            made_untrusted: True to ignore approvals that a person gave before the session contained
+                content from outside.
+        """
         found: Grant | None = None
         for grant in self.grants.of(self.session_id, tool.name):
             if grant.holds(tool, arguments, self.cwd, self.now):
                 if not grant.allowed:
                     return grant
+                if made_untrusted and not grant.untrusted:
+                    continue
                 # Decisions that last take precedence over decisions for one call.
                 if found is None or found.scope == "once":
                     found = grant
@@ -221,6 +237,7 @@ class DecisionContext:
             key,
             None if input is None else copy_object(input),
             reason,
+            self.untrusted,
         )
         return self.grants.with_grant(grant)
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from agent_actors.errors import ConfigError
+from agent_actors.permissions.decisions import Behavior
 from agent_actors.tools import Tool
-
-Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 
 class PermissionMode(StrEnum):
@@ -58,7 +57,7 @@ FLAGS: Final[Mapping[Effect, tuple[bool, bool, bool]]] = MappingProxyType(
 _EFFECTS: Final = {flags: effect for effect, flags in FLAGS.items()}
 
 # One row per mode, one column per effect, in the order of `Effect`.
-_Row: TypeAlias = tuple[Verdict, Verdict, Verdict, Verdict, Verdict, Verdict]
+_Row: TypeAlias = tuple[Behavior, Behavior, Behavior, Behavior, Behavior, Behavior]
 _ROWS: Final[Mapping[PermissionMode, _Row]] = {
     PermissionMode.DEFAULT: ("allow", "ask", "ask", "ask", "ask", "ask"),
     PermissionMode.ACCEPT_EDITS: ("allow", "ask", "allow", "allow", "ask", "ask"),
@@ -68,7 +67,7 @@ _ROWS: Final[Mapping[PermissionMode, _Row]] = {
     PermissionMode.PROMPT: ("ask", "ask", "ask", "ask", "ask", "ask"),
 }
 
-MODES: Final[Mapping[PermissionMode, Mapping[Effect, Verdict]]] = MappingProxyType(
+MODES: Final[Mapping[PermissionMode, Mapping[Effect, Behavior]]] = MappingProxyType(
     {
         mode: MappingProxyType(dict(zip(Effect, verdicts, strict=True)))
         for mode, verdicts in _ROWS.items()

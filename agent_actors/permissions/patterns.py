@@ -22,10 +22,10 @@ from urllib.parse import unquote
 import attrs
 
 from agent_actors.errors import ConfigError
-from agent_actors.permissions.commands import LONGEST_LINE, possible_commands, simple_commands
 from agent_actors.permissions.globs import Glob, folded, glob, wide_glob
 from agent_actors.permissions.paths import PathPattern
-from agent_actors.permissions.shell_words import PossibleCommand, readable_commands
+from agent_actors.permissions.shell.commands import LONGEST_LINE, possible_commands, simple_commands
+from agent_actors.permissions.shell.words import PossibleCommand, readable_commands
 from agent_actors.permissions.url_readings import parsed
 from agent_actors.permissions.urls import DomainPattern, UrlPattern, restricts_spelling
 

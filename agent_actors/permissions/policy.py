@@ -3,8 +3,8 @@
 A call is checked in this order, and the first match decides:
 
 1. if the tool does not exist or is not offered, the call is denied;
-2. deny rules; 3. remembered denials, then remembered approvals; 4. ask rules; 5. allow rules;
-6. the mode, according to the tool's flags.
+2. deny rules; 3. remembered denials, then remembered approvals; 4. `after_untrusted`;
+5. ask rules; 6. allow rules; 7. the mode, according to the tool's flags.
 
 Then the modes `plan` and `deny` may restrict the verdict, and the parent run's policy may make it
 stricter. The policy is stateless: remembered decisions and the time are arguments, so the same
@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
@@ -48,6 +48,10 @@ _log: Final = logging.getLogger(__name__)
 # Maximum number of characters of the arguments in a question: one screen, which a person still
 # reads.
 _SHOWN: Final = 1500
+_WARY: Final = (
+    "the conversation contains content from outside, which may contain instructions, and the tool "
+    "is not read-only"
+)
 _STRICTNESS: Final[dict[type[Verdict], int]] = {Allow: 0, Ask: 1, Deny: 2}
 
 
@@ -68,6 +72,12 @@ def _maybe_names(names: Iterable[str] | None) -> tuple[str, ...] | None:
     return None if names is None else _names(names)
 
 
+def _after_untrusted(value: Literal["ask"] | None) -> Literal["ask"] | None:
+    if value not in ("ask", None):
+        raise ConfigError(f"permissions: after_untrusted must be 'ask' or None; got {value!r:.80}")
+    return value
+
+
 @attrs.frozen(kw_only=True)
 class PermissionPolicy:
     """The permissions for an agent's calls.
@@ -79,6 +89,9 @@ class PermissionPolicy:
         deny: Rules for calls that never run. A tool that a rule denies completely is not offered.
         allowed_tools: The only tools that are offered, as names or globs; None for all.
         disallowed_tools: Tools that are neither offered nor run, as names or globs.
+        after_untrusted: With `ask`, calls of tools that are not read-only need approval once the
+            session contains content from outside, even if a rule, the mode or an earlier approval
+            allows them; see `Tool.untrusted_results`. None: such content changes nothing.
         above: The policy of the parent run, which applies in addition.
     """
 
@@ -88,6 +101,7 @@ class PermissionPolicy:
     deny: tuple[Rule, ...] = attrs.field(default=(), converter=parse_rules)
     allowed_tools: tuple[str, ...] | None = attrs.field(default=None, converter=_maybe_names)
     disallowed_tools: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    after_untrusted: Literal["ask"] | None = attrs.field(default=None, converter=_after_untrusted)
     above: "PermissionPolicy | None" = None
 
     def __attrs_post_init__(self) -> None:
@@ -321,12 +335,15 @@ class PermissionPolicy:
         tool: Tool,
         situation: DecisionContext,
     ) -> Verdict:
-        grant = situation.find(tool, call.input)
+        wary = self.after_untrusted == "ask" and situation.untrusted and not tool.read_only
+        grant = situation.find(tool, call.input, made_untrusted=wary)
         if grant is not None:
             if grant.allowed:
                 own = None if grant.input is None else copy_object(grant.input)
                 return Allow(grant.reason or "the call was approved before", own, grant)
             return Deny(grant.reason or "the call was denied before", grant)
+        if wary:
+            return _ask(call, tool, situation.cwd, _WARY)
         for rule in self.ask:
             if rule.restricts(tool, call.input, situation.cwd):
                 return _ask(

@@ -3,28 +3,32 @@
 The tool name in a rule is a glob and must match the tool's name exactly, including case and blanks.
 A pattern without a field applies to the main argument of the call. The main argument is determined
 by the tool's schema, not by the arguments that the model sent: it is the first field in `FIELDS`
-that the schema has, or the schema's only field. If a rule names several fields, all of them must
-match.
+that the schema has, or the schema's only field. For a tool that declares `paths`, a pattern without
+a field applies to these paths: an allow rule must match all of them, a deny or ask rule one. If a
+rule names several fields, all of them must match.
 
 An allow rule never matches an argument that is missing or is not a plain value. If the main
 argument is unknown, a deny or ask rule matches if any argument of the call may match.
 """
 
 import json
+import logging
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Final, Self
 
 import attrs
 
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.errors import ConfigError
 from agent_actors.permissions.globs import Glob, escaped, glob
 from agent_actors.permissions.patterns import FIELDS, Kind, Pattern
-from agent_actors.permissions.programs import find_execution_risk
+from agent_actors.permissions.shell.programs import find_execution_risk
 from agent_actors.tools import Tool
+
+_log: Final = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[\w*?\[\]!-]+", re.ASCII)
 _FIELD: Final = re.compile(r"([A-Za-z_][\w-]*)=", re.ASCII)
@@ -112,6 +116,11 @@ class Rule:
         if self.is_bare:
             return True
         for field, pattern in self.fields.items():
+            if _is_about_paths(field, pattern, tool):
+                paths = _declared_paths(tool, arguments)
+                if not paths or not all(pattern.permits(one, Kind.PATH, cwd) for one in paths):
+                    return False
+                continue
             where = field or main_argument(tool)
             if not where or where not in arguments:
                 return False
@@ -155,6 +164,11 @@ class Rule:
     def _finds(
         self, field: str, pattern: Pattern, tool: Tool, arguments: JsonObject, cwd: PurePath
     ) -> bool:
+        if _is_about_paths(field, pattern, tool):
+            paths = _declared_paths(tool, arguments)
+            return paths is None or any(
+                pattern.restricts(one, Kind.PATH, cwd, is_meant=self.is_exact) for one in paths
+            )
         where = field or main_argument(tool)
         if not where:  # any argument may be the main one
             return any(
@@ -218,6 +232,19 @@ def rule_for(tool: Tool, arguments: JsonObject, cwd: PurePath) -> str:
         return ""
     means_it = set(rule.fields) == {located[0]} and rule.permits(tool, arguments, cwd)
     return text if means_it else ""
+
+
+def _is_about_paths(field: str, pattern: Pattern, tool: Tool) -> bool:
+    return tool.paths is not None and not field and pattern.kind in (Kind.PATH, None)
+
+
+def _declared_paths(tool: Tool, arguments: JsonObject) -> Sequence[str] | None:
+    """Return the paths that the arguments contain; None if they are unknown."""
+    try:
+        return () if tool.paths is None else tuple(tool.paths(copy_object(arguments)))
+    except Exception:  # noqa: BLE001 - a user's function; without paths, the rule restricts
+        _log.warning("tool %r: its function for paths failed", tool.name, exc_info=True)
+        return None
 
 
 def _fields(body: str) -> dict[str, Pattern]:

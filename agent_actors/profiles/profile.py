@@ -81,6 +81,9 @@ class ProviderProfile:
         quirks: The numbers of the quirks that the provider is known for.
         resend_refused: Whether refused or filtered responses are sent again with later requests. By
             default they are left out, because they can make the endpoint refuse those requests too.
+        context_window: The size of the models' context window, in tokens; 0: unknown.
+        overflow_texts: Parts of error messages with which the provider refuses a request that is
+            too long, in addition to the texts that `protocol/overflow.py` knows.
 
     Raises:
         ConfigError: A field is invalid. The error names the profile, the field, and the expected
@@ -103,6 +106,8 @@ class ProviderProfile:
     models: tuple[ModelRule, ...] = attrs.field(default=(), converter=_rules)
     quirks: tuple[int, ...] = attrs.field(default=(), converter=_numbers)
     resend_refused: bool = False
+    context_window: int = 0
+    overflow_texts: tuple[str, ...] = attrs.field(default=(), converter=_texts)
 
     def __attrs_post_init__(self) -> None:
         error = _find_error(self)
@@ -128,6 +133,8 @@ def _find_error(profile: ProviderProfile) -> str:
             f"the field 'quirks' must contain only numbers from 1 to {LAST_QUIRK}; "
             f"got {list(profile.quirks)}"
         )
+    if profile.context_window < 0:
+        return f"the field 'context_window' must not be negative; got {profile.context_window}"
     for rule in profile.models:
         if not rule.names:
             return "each rule in the field 'models' must have names, such as ['gpt-5*']"

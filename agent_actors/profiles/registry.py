@@ -34,6 +34,7 @@ _NAMES: Final = "names"
 # The Python types of field values, by their names in error messages.
 _KINDS: Final[Mapping[str, type]] = {
     "a string": str,
+    "an integer": int,
     "true or false": bool,
     "a list of strings": list,
     "a list of integers": list,
@@ -52,6 +53,8 @@ def _kind_of(field: "attrs.Attribute[object]") -> str:
         return "a table of strings"
     if isinstance(field.default, bool):
         return "true or false"
+    if isinstance(field.default, int):
+        return "an integer"
     return "a list of strings" if isinstance(field.default, tuple | frozenset) else "a string"
 
 
@@ -218,7 +221,7 @@ def _check(table: dict[str, object], fields: Mapping[str, str], where: str) -> N
     for field, value in table.items():
         kind = fields.get(field)
         if kind is None:
-            raise ConfigError(f"{where}: there is no field {field!r}; {_nearest(field, fields)}")
+            raise ConfigError(f"{where}: unknown field {field!r}; {_nearest(field, fields)}")
         if not _fits(value, kind):
             raise ConfigError(f"{where}: the field {field!r} must be {kind}; got {value!r}")
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
-from agent_actors.domain.urls import public_url
+from agent_actors.domain.provenance import public_url
 from agent_actors.errors import ConfigError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.profiles.profile import ProviderProfile

@@ -248,7 +248,17 @@ class SSEDecoder:
         """
         if not self._between_events or b"\r" in data:
             return None
-        end = len(data) if data.endswith(b"\n\n") else data.rfind(b"\n\n") + 2
+        whole = data.endswith(b"\n\n")
+        if (
+            whole
+            and not self.unfinished
+            and data.startswith(b"data: ")
+            and data.count(b"\n") == 2
+            and len(data) <= self._plain_limit
+        ):  # a single event: almost every read of a paced stream
+            self._start = None
+            return [data[6:-2]]
+        end = len(data) if whole else data.rfind(b"\n\n") + 2
         lines, rest = data[:end], data[end:]
         if end < 2 or b"\n" in rest or len(rest) > self._max_line_bytes:
             return None

@@ -18,6 +18,9 @@ A response that was refused or filtered ends the run. Its calls are not executed
 At most `max_calls` calls of one response are executed. The others get synthetic error results.
 
 Input that arrives during the run waits for the next turn boundary.
+
+If the conversation is too long for the next model call, the driver reports `ContextFull`. The
+machine then compacts the conversation before the call.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,6 +33,7 @@ from agent_actors.domain.blocks import AssistantBlock, ContentBlock, ToolUseBloc
 from agent_actors.domain.limits import DEFAULT_MAX_CALLS
 from agent_actors.domain.model import REFUSED_CALL, FinishReason, ModelCompleted
 from agent_actors.domain.run import StopReason, ToolCallResult
+from agent_actors.protocol.compaction import CompactionTrigger
 
 
 class State(StrEnum):
@@ -69,6 +73,29 @@ class Resumed:
     calls: tuple[ToolUseBlock, ...]
     results: tuple[ToolCallResult, ...] = ()
     deferred: frozenset[str] = frozenset()
+
+
+@attrs.frozen
+class CompactionRequested:
+    """The run only compacts the conversation, and then ends.
+
+    Attributes:
+        instructions: The caller's instructions for the summary; empty: none.
+    """
+
+    instructions: str = ""
+
+
+@attrs.frozen
+class ContextFull:
+    """The conversation is too long for the next model call, so it must be compacted first.
+
+    Attributes:
+        trigger: `threshold` if the conversation exceeds the limit of the options; `overflow` if the
+            endpoint refused the request because of its length.
+    """
+
+    trigger: CompactionTrigger
 
 
 @attrs.frozen
@@ -125,15 +152,29 @@ class BudgetExceeded:
     what: str
 
 
+@attrs.frozen
+class Continued:
+    """A hook refuses to end the run, which therefore continues with more input.
+
+    Attributes:
+        text: The input.
+    """
+
+    text: str
+
+
 TurnEvent: TypeAlias = (
     UserInput
     | Resumed
+    | CompactionRequested
+    | ContextFull
     | ModelCompleted
     | ToolFinished
     | OutputValid
     | OutputInvalid
     | Interrupted
     | BudgetExceeded
+    | Continued
 )
 
 # ---- commands ----
@@ -196,6 +237,19 @@ class CallModel:
 
 
 @attrs.frozen
+class Compact:
+    """Make the conversation shorter, if possible. The next command follows in any case.
+
+    Attributes:
+        trigger: The reason.
+        instructions: The caller's instructions for the summary; empty: none.
+    """
+
+    trigger: CompactionTrigger
+    instructions: str = ""
+
+
+@attrs.frozen
 class StartTool:
     """Start this tool call, and feed `ToolFinished` when the call has ended."""
 
@@ -216,7 +270,7 @@ class Finish:
     stop_reason: str
 
 
-Command: TypeAlias = Append | CallModel | StartTool | CheckOutput | Finish
+Command: TypeAlias = Append | CallModel | Compact | StartTool | CheckOutput | Finish
 Commands: TypeAlias = tuple[Command, ...]
 
 
@@ -314,6 +368,14 @@ class TurnMachine:
         started = (call for call in self._open.values() if call.id not in event.deferred)
         return append + tuple(StartTool(call) for call in started)
 
+    def compact_only(self, event: CompactionRequested) -> Commands:
+        """Compact the conversation, and end the run."""
+        return (Compact("manual", event.instructions), *self._finish(StopReason.COMPLETED))
+
+    def make_room(self, event: ContextFull) -> Commands:
+        """Compact the conversation, and then make the model call."""
+        return (Compact(event.trigger), CallModel(self.iteration))
+
     def wait_for_boundary(self, event: UserInput) -> Commands:
         """Keep the input for the next turn."""
         self._waiting.append(event)
@@ -396,6 +458,12 @@ class TurnMachine:
         """Close open calls, and end the run with `budget:<limit>`."""
         what = f"budget:{event.what}"
         return self.interrupt(Interrupted(what, f"the run's budget is used up: {event.what}"))
+
+    def continue_run(self, event: Continued) -> Commands:
+        """Record the input, and call the model again unless the iterations are used up."""
+        if self.iteration >= self.max_iterations:
+            return self._finish(StopReason.MAX_ITERATIONS)
+        return (Append((UserEntry(event.text),)), *self._call_model())
 
     # Steps that several actions share.
 
@@ -496,12 +564,14 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
         (
             _on(UserInput, TurnMachine.start, State.MODEL),
             _on(Resumed, TurnMachine.resume, State.TOOLS, State.MODEL, State.DONE),
+            _on(CompactionRequested, TurnMachine.compact_only, State.DONE),
             *_ENDINGS,
         )
     ),
     State.MODEL: dict(
         (
             _on(UserInput, TurnMachine.wait_for_boundary, State.MODEL),
+            _on(ContextFull, TurnMachine.make_room, State.MODEL),
             _on(
                 ModelCompleted,
                 TurnMachine.take_answer,
@@ -528,5 +598,10 @@ TABLE: Final[Mapping[State, Mapping[type, Transition]]] = {
             *_ENDINGS,
         )
     ),
-    State.DONE: dict((_on(BudgetExceeded, TurnMachine.exceed, State.DONE),)),
+    State.DONE: dict(
+        (
+            _on(BudgetExceeded, TurnMachine.exceed, State.DONE),
+            _on(Continued, TurnMachine.continue_run, State.MODEL, State.DONE),
+        )
+    ),
 }

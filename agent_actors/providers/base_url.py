@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from agent_actors.domain.model import ModelRequest
-from agent_actors.domain.urls import public_url
+from agent_actors.domain.provenance import public_url
 from agent_actors.errors import (
     ConfigError,
     ProviderError,
@@ -120,6 +120,8 @@ def checked_headers(
 
 def keyed_headers(headers: Mapping[str, str], request: ModelRequest) -> Mapping[str, str]:
     """Return the headers of one request, with an idempotency key unless the caller set one."""
+    if request.headers:
+        headers = {**request.headers, **headers}
     if not request.idempotency_key:
         return headers
     return {"idempotency-key": request.idempotency_key, **headers}

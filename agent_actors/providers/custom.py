@@ -24,7 +24,7 @@ from agent_actors.domain.model import (
 )
 from agent_actors.errors import ConfigError, ProviderProtocolError
 from agent_actors.protocol.response.assembler import Assembler
-from agent_actors.providers.forwarding_sink import DroppingSink
+from agent_actors.providers.response_sink import DroppingSink
 
 _EXPECTED = (
     "expected an object with `async def complete(self, request)` that returns a ModelCompleted or "

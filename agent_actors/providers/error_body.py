@@ -1,11 +1,12 @@
-"""Extract the error message from the body of a failed response."""
+"""Errors that endpoints report, in the body of a failed response or inside a response."""
 
 import re
 from typing import Final
 
+from agent_actors.codec.json_text import NotJsonError, read_json
 from agent_actors.domain.json import JsonValue
-from agent_actors.errors import ProviderStatusError
-from agent_actors.providers.wire_json import NotJsonError, read_json
+from agent_actors.errors import ProviderInBandError, ProviderStatusError
+from agent_actors.protocol.response.text import mend_surrogates
 
 _MESSAGE_KEYS: Final = ("message", "detail", "error", "error_message", "msg", "title")
 _ENVELOPE: Final = "error"
@@ -78,10 +79,38 @@ def message_of_body(body: bytes) -> str:
         return _text_of_page(text)
     if text.startswith(("{", "[", '"')):
         try:
-            return message_of(read_json(text)) or text[:_SHOWN]
+            return mend_surrogates(message_of(read_json(text))) or text[:_SHOWN]
         except NotJsonError:
             pass
     return text[:_SHOWN]
+
+
+def in_band_error(
+    error: JsonValue, *, endpoint: str, code: str, text: str = ""
+) -> ProviderInBandError:
+    """Return the exception for an error inside a response that began successfully.
+
+    Args:
+        error: The error, in any form.
+        endpoint: The name of the endpoint in error messages.
+        code: The endpoint's own error code; empty if there is none.
+        text: The text to show if the error has no message.
+    """
+    return ProviderInBandError(
+        mend_surrogates(message_of(error))
+        or text
+        or "the endpoint reported an error without a message",
+        endpoint=endpoint,
+        code=mend_surrogates(code),
+    )
+
+
+def parse_error(data: str) -> JsonValue:
+    """Return the error that an event or an error line reports, in JSON or plain text."""
+    try:
+        return read_json(data)
+    except NotJsonError:
+        return data
 
 
 def explain_refused_tools(error: ProviderStatusError) -> None:

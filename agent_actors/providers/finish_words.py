@@ -10,6 +10,9 @@ from typing import Final
 from agent_actors.domain.model import FinishReason
 from agent_actors.errors import ProviderInBandError
 
+NO_REASON_WORDS: Final = frozenset({"", "null", "none"})
+"""Values that mean "not finished yet", in addition to an absent field and JSON's null."""
+
 REFUSAL_WORDS: Final[Mapping[str, FinishReason]] = {
     "refusal": "refusal",
     "refused": "refusal",

@@ -7,10 +7,13 @@ A wrong base URL or path often leads to another API of the same provider. Its re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from agent_actors.codec.json_text import NotJsonError, read_json
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _Test: TypeAlias = Callable[[JsonObject, str], bool]
+
+SEARCHED_LINES: Final = 4
+"""The number of lines without content that are searched for signs of another API."""
 
 CHAT: Final = "a chat completion"
 MESSAGES: Final = "a message of Anthropic's Messages API"

@@ -73,7 +73,7 @@ class OutputTool:
         return _TextSink(sink, self.name)
 
     def answer(self, answer: ModelCompleted) -> ModelCompleted:
-        """Convert the tool's calls in a response to text; only the first becomes the output."""
+        """Replace each call of the tool with a text block; the first text becomes the output."""
         blocks: list[AssistantBlock] = []
         texts: list[str] = []
         for block in answer.blocks:

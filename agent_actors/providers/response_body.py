@@ -109,6 +109,14 @@ class AnswerBody:
         kind: The kind of body, as far as it is known.
     """
 
+    __slots__ = (
+        "_content_type",
+        "_endpoint",
+        "_kept",
+        "_words",
+        "kind",
+    )
+
     def __init__(self, words: Words, *, endpoint: str, content_type: str) -> None:
         self.kind: _Kind = "unknown"
         self._words = words

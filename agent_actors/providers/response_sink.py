@@ -14,6 +14,7 @@ from agent_actors.domain.model import ModelDelta
 from agent_actors.errors import ProviderError, ProviderProtocolError, ProviderStatusError
 from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import message_of_body
+from agent_actors.providers.secrets import Secrets
 
 _MAX_BODY: Final = 64 * 1024
 """The number of bytes of a failure's body that are kept; its message is at the beginning."""
@@ -33,6 +34,8 @@ lines.
 _LINE_START: Final = 4
 """The number of bytes kept before the first character of its line: a byte order mark and a space.
 """
+
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 CUT_SHORT: Final = "the stream ended without a finish reason; the response may be incomplete"
 """The notice for a response without a finish reason, which some endpoints never send."""
@@ -88,13 +91,28 @@ class BodySink:
         endpoint: The name of the endpoint in error messages.
         grace: Limits the wait for the end of the response. The default does not notify a sink that
             enforces deadlines.
+        secrets: Learns the credentials that an HTTP client adds to the request.
     """
 
-    def __init__(self, *, endpoint: str, grace: Grace | None = None) -> None:
+    __slots__ = (
+        "_body",
+        "_broken",
+        "_endpoint",
+        "_grace",
+        "_response_headers",
+        "_secrets",
+        "_status",
+    )
+
+    def __init__(
+        self, *, endpoint: str, grace: Grace | None = None, secrets: Secrets | None = None
+    ) -> None:
         self._endpoint = endpoint
         self._grace = grace or Grace()
+        self._secrets = secrets
         self._status = 0
-        self._response_headers: dict[str, str] = {}
+        # Only the headers of a failure are kept.
+        self._response_headers: Mapping[str, str] = _NO_HEADERS
         self._body = bytearray()
         # The reason why the body of a failure could not be read completely.
         self._broken: ProviderError | None = None
@@ -133,11 +151,16 @@ class BodySink:
         finally:
             self._grace.stop()
 
+    def note_request(self, url: str, headers: Mapping[str, str]) -> None:
+        """Receive the URL and the headers of the request that an HTTP client has sent."""
+        if self._secrets is not None:
+            self._secrets.learn(url, headers)
+
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Receive the status and the headers of the response."""
         self._status = status
-        self._response_headers = dict(headers)
         if self._has_failed:
+            self._response_headers = dict(headers)
             self._grace.on_error_status()
 
     def feed(self, data: bytes) -> bool | None:
@@ -178,7 +201,7 @@ class BodySink:
             endpoint=self._endpoint,
             status=self._status,
             body_message=message,
-            headers=self._response_headers,
+            headers=dict(self._response_headers),
         )
 
 
@@ -190,7 +213,15 @@ class ResponseSink(BodySink, Generic[R]):
         reader: Creates the parser from the content type of the response.
         endpoint: The name of the endpoint in error messages.
         grace: Limits the wait for the end of the response.
+        secrets: Learns the credentials that an HTTP client adds to the request.
     """
+
+    __slots__ = (
+        "_answer",
+        "_reader",
+        "_sink",
+        "_unmeasured",
+    )
 
     def __init__(
         self,
@@ -199,8 +230,9 @@ class ResponseSink(BodySink, Generic[R]):
         *,
         endpoint: str,
         grace: Grace | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
-        super().__init__(endpoint=endpoint, grace=grace)
+        super().__init__(endpoint=endpoint, grace=grace, secrets=secrets)
         self._sink = sink
         self._reader = reader
         self._answer: R | None = None
@@ -267,3 +299,24 @@ class ResponseSink(BodySink, Generic[R]):
         if rest:
             self._sink.feed(rest)
         return self._answer
+
+
+class DroppingSink:
+    """A `ModelSink` that discards all deltas, for callers that need only the complete response."""
+
+    sees_text: bool = False
+    sees_arguments: bool = False
+
+    @property
+    def full(self) -> bool:
+        """Always False."""
+        return False
+
+    def feed(self, deltas: Sequence[ModelDelta]) -> None:
+        """Discard the deltas."""
+
+    async def wait_room(self) -> None:
+        """Return immediately; the sink is never full.
+
+        Cancellation: safe.
+        """

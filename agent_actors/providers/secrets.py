@@ -6,11 +6,14 @@ of one provider and replaces them. It does not change the content of a response:
 key there would depend on how the response was split into deltas.
 """
 
+import base64
+import binascii
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
-from urllib.parse import SplitResult, parse_qsl, quote, unquote
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from agent_actors.errors import ProviderError
 from agent_actors.profiles.resolve import NO_API_KEY
@@ -18,11 +21,27 @@ from agent_actors.profiles.resolve import NO_API_KEY
 REDACTED: Final = "[redacted]"
 
 _SECRET_NAME: Final = re.compile(
-    r"auth|key|token|secret|cookie|passw|credential|signature|\bsig\b", re.IGNORECASE
+    r"auth|(?<!idempotency-)key|token|secret|cookie|passw|credential|signature|\bsig\b",
+    re.IGNORECASE,
 )
 """Matches the names of headers and query parameters whose values are credentials."""
 
 _SEPARATORS: Final = re.compile(r"[\s;,=]+")
+_PUBLIC_PARAMETER: Final = re.compile(
+    r"""(?<=[\s,])(?:algorithm|nc|qop|realm|signedheaders|uri|username)=(?:"[^"]*"|[^\s,]*)""",
+    re.IGNORECASE,
+)
+"""Matches the parameters of the header `authorization` that are not credentials."""
+
+_PARAMETER_NAMES: Final = frozenset({"credential", "response", "signature"})
+"""The names, in lower case, of parameters of `authorization` that are credentials. The names are
+ordinary words, which may occur in an error message.
+"""
+
+_MAX_LEARNED: Final = 128
+"""The maximum number of credentials learned from requests. Clients replace their tokens and
+cookies; the least recently sent ones are forgotten.
+"""
 
 _SHORTEST_KEY: Final = 4
 """Characters. A shorter key is a placeholder, and could occur inside ordinary words."""
@@ -51,14 +70,35 @@ class Secrets:
     """
 
     def __init__(self, key: str, headers: Mapping[str, str], base: SplitResult) -> None:
-        found = set(_parts_of(headers, base))
+        self._configured = set(_parts_of(headers, base))
         if len(key) >= _SHORTEST_KEY:
-            found.add(key)
-        found.discard(NO_API_KEY)
+            self._configured.add(key)
+        self._configured.discard(NO_API_KEY)
+        self._learned: OrderedDict[str, None] = OrderedDict()
+        self._index()
+
+    def learn(self, url: str, headers: Mapping[str, str]) -> None:
+        """Add the credentials of a request that a user's HTTP client has sent.
+
+        The client may have added them itself: from its cookies, parameters, authentication or event
+        hooks.
+        """
+        changed = False
+        for part in _parts_of(headers, urlsplit(url)):
+            if part not in self._configured and part != NO_API_KEY:
+                changed |= part not in self._learned
+                self._learned[part] = None
+                self._learned.move_to_end(part)
+        if changed:
+            while len(self._learned) > _MAX_LEARNED:
+                self._learned.popitem(last=False)
+            self._index()
+
+    def _index(self) -> None:
         # The forms in which an error may show a value.
         forms = {
             form
-            for secret in found
+            for secret in (*self._configured, *self._learned)
             for form in (secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], quote(secret, ""))
         }
         ordered = sorted(forms, key=len, reverse=True)
@@ -121,9 +161,39 @@ def _parts_of(headers: Mapping[str, str], base: SplitResult) -> Iterator[str]:
     pairs: Iterable[tuple[str, str]] = (*headers.items(), *parse_qsl(base.query))
     for name, value in pairs:
         if _SECRET_NAME.search(name):
-            # For example the scheme and the key of `authorization`, or the parts of a cookie.
-            yield from (part for part in _SEPARATORS.split(value) if len(part) >= _SHORTEST_PART)
+            yield from (
+                part for part in _parts_of_value(name, value) if len(part) >= _SHORTEST_PART
+            )
+        if name.lower() == "authorization":
+            yield from _passwords_of(value)
     password = unquote(base.password or "")
+    if len(password) >= _SHORTEST_KEY:
+        yield password
+
+
+def _parts_of_value(name: str, value: str) -> Iterable[str]:
+    """Return the parts of a header or parameter that may be credentials."""
+    if name.lower() in ("cookie", "set-cookie"):
+        cookies = value.split(";")
+        if name.lower() == "set-cookie":
+            del cookies[1:]  # the attributes of the cookie
+        return [cookie.partition("=")[2].strip('" ') for cookie in cookies]
+    if name.lower() != "authorization":
+        return _SEPARATORS.split(value)
+    scheme, _, rest = value.partition(" ")
+    parts = _SEPARATORS.split(_PUBLIC_PARAMETER.sub("", f" {rest}")) if rest else [scheme]
+    return [part.strip('"') for part in parts if part.lower() not in _PARAMETER_NAMES]
+
+
+def _passwords_of(value: str) -> Iterator[str]:
+    """Yield the password of basic authentication, which an endpoint reads and may repeat."""
+    scheme, _, encoded = value.partition(" ")
+    if scheme.lower() != "basic":
+        return
+    try:
+        password = base64.b64decode(encoded).decode(errors="replace").partition(":")[2]
+    except binascii.Error:
+        return
     if len(password) >= _SHORTEST_KEY:
         yield password
 

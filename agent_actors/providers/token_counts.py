@@ -17,7 +17,7 @@ def count_in(raw: Mapping[str, object], *names: str) -> int:
     return next(filter(None, (_count(raw.get(name)) for name in names)), 0)
 
 
-def is_told(raw: Mapping[str, object], *names: str) -> bool:
+def has_count(raw: Mapping[str, object], *names: str) -> bool:
     """Return whether there is a valid count, possibly 0, under one of these names."""
     return any(_count(raw.get(name)) is not None for name in names)
 

@@ -15,6 +15,8 @@ from agent_actors.domain.events import (
     SubagentStopped,
 )
 from agent_actors.domain.run import CancelReason, RunResult, StopReason, ToolCallResult
+from agent_actors.domain.workspace.project import NO_PROJECT
+from agent_actors.domain.workspace.report import WorkspaceReport
 from agent_actors.errors import RuntimeShutdown
 from agent_actors.kernel.request import RequestCancelled
 from agent_actors.protocol.turn import (
@@ -29,6 +31,7 @@ from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.subagent_hooks import Subagent
 from agent_actors.run.model.model_calls import ModelCaller
 from agent_actors.run.tools.tool_runner import ToolRunner
+from agent_actors.run.workspace import checkpoint_at_end
 
 
 @attrs.frozen
@@ -76,6 +79,12 @@ async def close_run(
     if subagent is not None:
         failure = await subagent.stop(stop_reason, usage.text, failure)
     _notify_observers(context, stop_reason or "error")
+    sandbox = None
+    if context.workspace is not None:
+        await context.workspace.end_processes()
+        await checkpoint_at_end(context)
+        sandbox = context.workspace.describe()
+        context.workspace.stop_recording()  # no checkpoint may follow before `journal.finish`
     entries = _closing_entries(context, results, stop_reason or "error", why)
     builders = [*usage.records(entries), *usage.call_records.end_all()]
     builders += [*model.partial_usage_records(), *usage.records_of_unanswered()]
@@ -94,7 +103,7 @@ async def close_run(
         raise failure
     if cancelled and stop.reason in (None, CancelReason.CALLER):
         raise RequestCancelled("caller")
-    return _result(context, tools, stop_reason)
+    return _result(context, tools, stop_reason, sandbox)
 
 
 def _notify_observers(context: RunContext, stop_reason: str) -> None:
@@ -144,8 +153,10 @@ def _last_event(context: RunContext, stop_reason: str, failure: Exception | None
     )
 
 
-def _result(context: RunContext, tools: ToolRunner, stop_reason: str) -> RunResult:
-    usage, spec = context.usage, context.spec
+def _result(
+    context: RunContext, tools: ToolRunner, stop_reason: str, sandbox: WorkspaceReport | None
+) -> RunResult:
+    usage, spec, project = context.usage, context.spec, context.project
     return RunResult(
         text=usage.text,
         stop_reason=stop_reason,
@@ -165,6 +176,15 @@ def _result(context: RunContext, tools: ToolRunner, stop_reason: str) -> RunResu
         finish_reason=usage.finish_reason,
         stop_details=usage.stop_details,
         damaged_lines=usage.damaged_lines,
+        sandbox=sandbox,
+        compactions=tuple(context.compactions),
+        skill_results=() if project is None else tuple(project.skill_results),
+        command_results=() if project is None else tuple(project.command_results),
+        tags=spec.request.merged_tags,
+        settings=NO_PROJECT if project is None else project.knowledge.report,
+        files=tuple(change for _, change in sorted(context.journal.files.items())),
+        subagents=context.subagents,
+        usage_total=usage.usage_total,
     )
 
 

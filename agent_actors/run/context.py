@@ -4,27 +4,35 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import attrs
 import trio
 
-from agent_actors.actors.run_tree import RunNode
+from agent_actors.actors.resources.checkpoints import RunCheckpoints
+from agent_actors.actors.resources.session_resources import WorkspaceLease
+from agent_actors.actors.run_tree import RunNode, current_call
 from agent_actors.actors.session_gate import Lease
 from agent_actors.actors.session_log import OpenSession
+from agent_actors.actors.tool_servers.servers import ToolServerLease
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, EventScope
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.run import RunInfo
+from agent_actors.domain.run import AgentContext, CompactionReport, RunInfo, SubagentResult
+from agent_actors.kernel.fair_limiter import FairLimiter
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.permissions import PermissionPolicy
 from agent_actors.protocol.turn import TurnMachine
 from agent_actors.run.cancellation import RunStop
 from agent_actors.run.hooks.run_hooks import RunHooks
+from agent_actors.run.model.budget import Budget
 from agent_actors.run.model.structured_output import RunOutput
+from agent_actors.run.model.token_reports import TokenReporter
 from agent_actors.run.model.usage_accounting import UsageAccounting
 from agent_actors.run.output.event_mailbox import EventFactory, EventMailbox
 from agent_actors.run.output.journal import Journal
+from agent_actors.run.project.run_project import RunProject
 from agent_actors.run.services import RunServices
 from agent_actors.run.spec import RunSpec
 from agent_actors.run.steering import Inbox
@@ -57,6 +65,7 @@ class RunContext:
         events: Builds the events of the run.
         journal: Records events and publishes them.
         usage: Counts the usage of the run.
+        budget: The budget of the run; None after the run has ended.
         result_limit: Truncates tool results that are too long.
         output: The output of the run.
         hooks: The hooks of the agent; None if the agent has no hooks.
@@ -66,10 +75,22 @@ class RunContext:
         token: The token of the trio run that executes this run.
         lease: The lease of the session; None before it is acquired and after the run has ended.
         session: The session; None until it is open, and after the run has ended.
+        cwd: The directory at which relative paths in arguments begin: the root of the workspace, or
+            the working directory of the options without a workspace.
+        workspace: The lease of the workspace; None if the run has no workspace, before the lease is
+            acquired, and after the run has ended.
+        tool_servers: The lease of the servers of remote tools; None if the run has none, before the
+            lease is acquired, and after the run has ended.
+        project: The project knowledge; None if the agent uses none, and before it is read.
+        checkpoints: The checkpoints of the workspace; None if the run makes none.
         began_after: The `seq` of the session's last record before the records of the run.
+        compactions: The steps in which the run made the conversation shorter.
         client_calls: The calls that the run left to its client, by id; set when the run ends.
+        subagents: The agents that `Task` started and that have ended.
+        agent_slots: Limits the agents that run at once, for a root run; None before the first.
         announces_children: True if the run's hooks are notified of nested runs.
         ended: True if the run has ended.
+        ended_untrusted: True if the run has ended, and its conversation had content from outside.
     """
 
     spec: RunSpec
@@ -85,6 +106,7 @@ class RunContext:
     events: EventFactory = attrs.field(init=False)
     journal: Journal = attrs.field(init=False)
     usage: UsageAccounting = attrs.field(init=False)
+    budget: Budget | None = attrs.field(init=False)
     result_limit: ResultLimit = attrs.field(init=False)
     output: RunOutput = attrs.field(init=False)
     hooks: RunHooks | None = attrs.field(init=False)
@@ -96,18 +118,42 @@ class RunContext:
     )
     lease: Lease | None = attrs.field(default=None, init=False)
     session: OpenSession | None = attrs.field(default=None, init=False)
+    cwd: Path = attrs.field(init=False)
+    workspace: WorkspaceLease | None = attrs.field(default=None, init=False)
+    tool_servers: ToolServerLease | None = attrs.field(default=None, init=False)
+    project: RunProject | None = attrs.field(default=None, init=False)
+    checkpoints: RunCheckpoints | None = attrs.field(default=None, init=False)
     began_after: int = attrs.field(default=0, init=False)
+    compactions: list[CompactionReport] = attrs.field(factory=list[CompactionReport], init=False)
     client_calls: dict[str, ToolUseBlock] = attrs.field(factory=dict[str, ToolUseBlock], init=False)
+    subagents: tuple[SubagentResult, ...] = attrs.field(default=(), init=False)
+    agent_slots: FairLimiter | None = attrs.field(default=None, init=False)
     announces_children: bool = attrs.field(default=False, init=False)
     ended: bool = attrs.field(default=False, init=False)
+    ended_untrusted: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         spec, services, options = self.spec, self.services, self.spec.options
+        self.cwd = options.cwd
         self.started_at = services.wall_clock()
         self.machine = TurnMachine(
             spec.max_iterations, options.retries_of_output, options.max_calls_per_response
         )
-        self.usage = UsageAccounting(options.prices)
+        within = self.parent if spec.slot is not None else None
+        above = None if within is None else within.budget
+        self.usage = UsageAccounting(
+            options.prices, counted_in=None if within is None else within.usage
+        )
+        self.budget = Budget(spec, self.usage, above)
+        if options.token_callback is not None or services.instrumentation is not None:
+            self.usage.reporter = TokenReporter(
+                spec.session_id,
+                self.node.run_id,
+                options,
+                options.token_callback,
+                services.instrumentation,
+                services.take_interrupt,
+            )
         self.output = RunOutput(options.output)
         scope = EventScope(
             spec.session_id,
@@ -118,9 +164,13 @@ class RunContext:
         )
         self.events = EventFactory(services.ids, services.wall_clock, scope)
         chain = options.hook_chain
-        self.hooks = RunHooks(chain, options, self, services.take_interrupt) if chain else None
-        above = None if self.parent is None else self.parent.permissions
-        self.permissions = effective_policy(options.permissions, above, spec.tool_whitelist)
+        self.hooks = (
+            RunHooks(chain, options, self, services.take_interrupt, services.instrumentation)
+            if chain
+            else None
+        )
+        policy = None if self.parent is None else self.parent.permissions
+        self.permissions = effective_policy(options.permissions, policy, spec.tool_whitelist)
         self.inbox = Inbox(options, self.machine, self.hooks)
         if spec.from_client:
             self.inbox.close()  # a run that `Client` starts only takes its own prompt
@@ -129,9 +179,27 @@ class RunContext:
             spec.session_id,
             options.max_result_bytes,
             services.kept_results,
-            readable=partial(can_read_results, spec, self.permissions),
+            readable=partial(
+                can_read_results,
+                options,
+                self.permissions,
+                client_side_tools=spec.client_side_tools,
+            ),
         )
-        self.journal = Journal(services.bus, self.events, self.mailbox, self.inbox)
+        self.journal = Journal(
+            services.bus, self.events, self.mailbox, self.inbox, services.instrumentation
+        )
+
+    @property
+    def deps(self) -> object:
+        """The dependencies of the run, or those of the run that started it; None if none."""
+        if self.spec.deps is not None or self.parent is None:
+            return self.spec.deps
+        return self.parent.deps
+
+    def for_options(self) -> AgentContext[object]:
+        """Return the context for functions of the options."""
+        return AgentContext(self.snapshot(), self.deps, self.messages())
 
     @property
     def options(self) -> AgentOptions:
@@ -149,12 +217,20 @@ class RunContext:
         """The ids of the session, the run and the request."""
         return self.spec.session_id, self.node.run_id, self.spec.request_id
 
+    @property
+    def untrusted(self) -> bool:
+        """True if the conversation of this run or of an ancestor has content from outside."""
+        if self._has_untrusted_results():
+            return True
+        return self.parent is not None and self.parent.untrusted
+
     def messages(self) -> Messages:
         """Return the conversation so far; empty if the session is not open."""
         return Messages() if self.session is None else self.session.history()
 
     def snapshot(self) -> RunInfo:
         """Return the state of the run that hooks and tools see."""
+        request = self.spec.request
         return RunInfo(
             session_id=self.spec.session_id,
             run_id=self.node.run_id,
@@ -163,6 +239,11 @@ class RunContext:
             started_at=self.started_at,
             last_output=self.usage.text,
             agent_name=self.spec.options.agent_name or "",
+            traits=request.traits,
+            channels=request.channels,
+            tags=request.merged_tags,
+            metadata=request.metadata,
+            entry_point=request.entry_point,
         )
 
     def note_commit(self) -> None:
@@ -173,11 +254,20 @@ class RunContext:
 
     @contextmanager
     def pause_deadlines(self) -> Generator[None]:
-        """Pause the deadlines of this run, the call that started it, and its ancestor runs."""
+        """Pause the deadlines of this run, the call that started it, and its ancestor runs.
+
+        If a tool of this run makes the call that the caller handles, its own deadline is paused as
+        well.
+        """
+        outer = current_call.get()
         self.node.pause_deadlines()
+        if outer is not None:
+            outer.pause_deadlines()
         try:
             yield
         finally:
+            if outer is not None:
+                outer.resume_deadlines()
             self.node.resume_deadlines()
 
     def note(self, builder: EventBuilder) -> None:
@@ -208,7 +298,15 @@ class RunContext:
 
     def end(self) -> None:
         """Mark the run as ended, and drop all state that live nested runs do not need."""
+        self.ended_untrusted = self._has_untrusted_results()
+        if self.ended_untrusted and self.node.call is not None:
+            self.node.call.untrusted = True
         self.ended, self.announces_children = True, False
-        self.session = self.lease = None
+        self.session = self.lease = self.workspace = self.checkpoints = None
+        self.tool_servers = None
         self.journal.close()
-        self.usage = self.usage.summary()
+        self.usage, self.budget = self.usage.summary(), None
+
+    def _has_untrusted_results(self) -> bool:
+        session = self.session
+        return self.ended_untrusted or (session is not None and bool(session.state.untrusted_calls))

@@ -11,17 +11,24 @@ from agent_actors.domain.events import EventBuilder, RunQueued, SessionStarted, 
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.errors import AgentError, SessionError
-from agent_actors.protocol.turn import Resumed, UserInput
+from agent_actors.kernel.observing import WAIT_FOR_SESSION, observed
+from agent_actors.protocol.turn import CompactionRequested, Resumed, UserInput
 from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.run_hooks import HookBlock, RunBlocked
 from agent_actors.run.hooks.subagent_hooks import Subagent
+from agent_actors.run.project.commands import carry_out_commands, output_of_commands
+from agent_actors.run.project.opening import forced_skills, read_project_of
 from agent_actors.run.steering import Steering
 from agent_actors.run.suspension import answers_by_call, check_results, close_suspended
 from agent_actors.run.tools.deferred_calls import result_of
+from agent_actors.run.tools.server_tools import lease_tool_servers
+from agent_actors.run.tools.subagent_results import results_of_subagents
 from agent_actors.run.tools.tool_runner import ToolRunner
+from agent_actors.run.workspace import background_records, checkpoint_at_start, lease_workspace
 from agent_actors.sessions import SessionState
 from agent_actors.sessions.metadata import run_metadata
 from agent_actors.sessions.records import records_before_run, report_of
+from agent_actors.tools.fencing import fenced, is_untrusted
 from agent_actors.tools.output import ToolOutput
 from agent_actors.version import __version__
 
@@ -41,7 +48,7 @@ def acquire_session_nowait(context: RunContext) -> None:
     )
 
 
-async def open_session(context: RunContext, tools: ToolRunner) -> None:
+async def open_session(context: RunContext) -> None:
     """Acquire the session of a run, unless the run already holds it, and load the session.
 
     Raises:
@@ -54,7 +61,8 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
     Cancellation: safe; if another run took the input, `context.stop.steered` has the outcome.
     """
     if context.lease is None:
-        context.lease = await _acquire_session(context)
+        with observed(context.services.instrumentation, WAIT_FOR_SESSION):
+            context.lease = await _acquire_session(context)
         # Another run may have taken the input in the same tick in which the lease was granted.
         await trio.lowlevel.checkpoint_if_cancelled()
     session = await context.services.log.open(context.lease)
@@ -63,6 +71,12 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
         raise SessionError("there is nothing to resume", session_id=session.session_id)
     context.session = context.journal.session = context.inbox.session = session
     context.began_after = session.state.last_seq
+    if context.options.workspace is not None or context.parent is not None:
+        await lease_workspace(context)
+    if context.options.mcp_servers:
+        await lease_tool_servers(context)
+    if context.options.uses_project:
+        context.project = await read_project_of(context)
     if session.announce():
         source = "resumed" if session.state.last_seq else "new"
         context.journal.notify_observers(partial(SessionStarted, source=source))
@@ -71,11 +85,12 @@ async def open_session(context: RunContext, tools: ToolRunner) -> None:
 
 async def begin_run(
     context: RunContext, tools: ToolRunner, subagent: Subagent | None
-) -> UserInput | Resumed:
+) -> UserInput | Resumed | CompactionRequested | None:
     """Fire the first hooks, and queue the records that precede the first turn.
 
     Returns:
-        The first event for the turn machine.
+        The first event for the turn machine; None if the prompt had only commands, which have been
+        carried out.
 
     Raises:
         RunBlocked: A hook ended the run before it began.
@@ -89,27 +104,39 @@ async def begin_run(
     spec, journal = context.spec, context.journal
     state = context.opened_session.state
     try:
-        closed = _accept(context, tools, state)
+        closed = [*_accept(context, tools, state), *forced_skills(context)]
     except AgentError:
         journal.records_nothing = True  # a mistyped session id must not create a session
         raise
     context.opened_session.note(_metadata(context, tools))
     try:
-        prompt = await _fire_first_hooks(context, subagent)
+        carried = await carry_out_commands(context)
+        prompt = await _fire_first_hooks(context, subagent, carried.prompt or UserInput(""))
         event = prompt if spec.answers is None else await _resume(context, tools, state.open_calls)
         before = records_before_run(
             state,
             spec.replacement,
             from_client=spec.from_client,
             resumes=spec.answers is not None,
+            known=await results_of_subagents(context.services.reader, state),
         )
+        if context.checkpoints is not None:
+            await checkpoint_at_start(context)
     except BaseException:
         if spec.answers is None:  # otherwise the session stays suspended, unchanged
             journal.add(_init(context, tools))
         raise
-    journal.add(*before, _init(context, tools), *closed, *report_of(state), *tools.notices())
+    journal.add(*before, *background_records(context))
+    journal.add(
+        _init(context, tools), *closed, *report_of(state), *tools.notices(), *carried.notices
+    )
     if spec.replace_history is not None:
         spec.replace_history.queued = True
+    if spec.compact is not None:
+        return CompactionRequested(spec.compact)
+    if carried.prompt is None and event == UserInput(""):
+        context.usage.text = output_of_commands(context)
+        return None
     return event
 
 
@@ -169,30 +196,30 @@ def _init(context: RunContext, tools: ToolRunner) -> EventBuilder:
 
 def _metadata(context: RunContext, tools: ToolRunner) -> dict[str, JsonValue]:
     options, parent = context.options, context.node.parent
-    resolved = options.resolved
     return run_metadata(
         cwd=str(options.cwd),
-        provider_name=(
-            type(options.provider).__name__ if resolved is None else resolved.profile.name
-        ),
+        provider_name=options.provider_name,
         model=options.model,
+        setting_sources=options.setting_sources,
         allowed_tools=list(tools.offered),
         agent_name=options.agent_name,
         parent=None if parent is None else (parent.session_id, context.parent_tool_use_id),
     )
 
 
-async def _fire_first_hooks(context: RunContext, subagent: Subagent | None) -> UserInput:
+async def _fire_first_hooks(
+    context: RunContext, subagent: Subagent | None, prompt: UserInput
+) -> UserInput:
     spec, hooks, session = context.spec, context.hooks, context.opened_session
     if subagent is not None:
         _check(await subagent.start())
     if hooks is None:
-        return spec.prompt
+        return prompt
     context.announces_children = True
     _check(await context.services.session_hooks.begin(session, hooks))
     replacement = spec.replacement
     history = session.history() if replacement is None else replacement
-    begun = await hooks.begin(spec.prompt, history)
+    begun = await hooks.begin(prompt, history)
     if isinstance(begun, HookBlock):
         raise RunBlocked(begun)
     return begun
@@ -223,6 +250,9 @@ async def _given_result(
     context.usage.call_records.begin(call.id)
     if context.hooks is not None:
         output = await context.hooks.onion.after_tool(call, output, context.messages())
+    untrusted = is_untrusted(output, context.options.tools_by_name.get(call.name))
     output, complete_bytes = await context.result_limit.cut(call.id, output)
+    if untrusted:
+        output = fenced(output, call.name, call.id)
     result = result_of(call, output, context.services.wall_clock())
-    return attrs.evolve(result, complete_bytes=complete_bytes)
+    return attrs.evolve(result, complete_bytes=complete_bytes, untrusted=untrusted)

@@ -145,6 +145,8 @@ class Inbox:
             self._machine.feed(note.user_input)
 
     def _taken(self) -> list[Note]:
+        if not self._heard:
+            return []
         # At a boundary, the machine takes all pending input, unless the machine is done and takes
         # no more. Inputs are compared by identity, since two equal inputs are separate notes.
         left = {id(user_input) for user_input in self._machine.pending_input}

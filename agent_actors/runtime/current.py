@@ -37,9 +37,9 @@ def require_trio() -> trio.lowlevel.TrioToken:
         return trio.lowlevel.current_trio_token()
     if asyncio_is_running():
         raise RuntimeError(
-            "agent_actors runs on trio, and this is asyncio. Start the program with "
-            "`trio.run(main)` in place of `asyncio.run(main())`; or keep asyncio, as a notebook "
-            "does, and write `await asyncio.to_thread(run_sync, prompt, options)`"
+            "this is the trio API of agent_actors, but asyncio is running; import open_runtime, "
+            "Client, query and run from agent_actors.asyncio, or start the program with "
+            "`trio.run(main)`"
         )
     raise RuntimeError("agent_actors runs on trio, which is not running: use `trio.run(main)`")
 

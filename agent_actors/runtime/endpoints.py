@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.abc import ModelProvider
+from agent_actors.abc import Instrumentation, ModelProvider
 from agent_actors.actors.model_stream import ModelStream, StreamStatistics
 from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.options.agent_options import AgentOptions
@@ -39,6 +39,7 @@ class Endpoints:
         provider_key: Returns the key of an endpoint; options with equal keys share the endpoint.
         max_live: The maximum number of live streams per endpoint.
         wall_clock: Returns seconds since the epoch.
+        instrumentation: Observes model calls; None: nothing does.
     """
 
     def __init__(
@@ -48,12 +49,14 @@ class Endpoints:
         *,
         max_live: float,
         wall_clock: Callable[[], float],
+        instrumentation: Instrumentation | None = None,
     ) -> None:
         self.owner: ActorLoop = ActorLoop("endpoints")
         self._make_provider = make_provider
         self._provider_key = provider_key
         self._max_live = max_live
         self._wall_clock = wall_clock
+        self._instrumentation = instrumentation
         self._endpoints: dict[Hashable, _Endpoint] = {}
         self._sweeping = False
         self._failure: Exception | None = None
@@ -92,7 +95,11 @@ class Endpoints:
 
     def _open(self, key: Hashable, options: AgentOptions) -> _Endpoint:
         stream = ModelStream(
-            self._make_provider(options), max_live=self._max_live, wall_clock=self._wall_clock
+            self._make_provider(options),
+            max_live=self._max_live,
+            wall_clock=self._wall_clock,
+            instrumentation=self._instrumentation,
+            provider_name=options.provider_name,
         )
         stream.owner.on_crash = self.owner.on_crash
         endpoint = _Endpoint(stream, options.resolved is not None, options.provider)

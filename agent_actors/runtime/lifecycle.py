@@ -16,13 +16,17 @@ from agent_actors.actors.hook_bus import HookBus
 from agent_actors.actors.kept_results import KeptResults
 from agent_actors.actors.log_reader import LogReader
 from agent_actors.actors.question_board import QuestionBoard
+from agent_actors.actors.resources.checkpoints import Checkpointers
+from agent_actors.actors.resources.session_resources import SessionResources
 from agent_actors.actors.session_gate import SessionGate
 from agent_actors.actors.session_log import STORE_TIMEOUT, SessionLog
 from agent_actors.actors.tool_executor import ToolExecutor
+from agent_actors.actors.tool_servers.servers import ToolServers
 from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import ActorCrashed, RuntimeFailure
 from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.interrupts import finish, has_interrupt, without_interrupt
+from agent_actors.kernel.observing import SafeInstrumentation
 from agent_actors.kernel.request import Request
 from agent_actors.permissions import GrantStore
 from agent_actors.run.hooks.session_hooks import SESSION_END_TIMEOUT, SessionHooks
@@ -30,6 +34,7 @@ from agent_actors.run.services import RunServices
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints
+from agent_actors.transport.reactor import set_read_tick
 
 if TYPE_CHECKING:
     from agent_actors.abc import SessionStore
@@ -61,6 +66,11 @@ class Actors:
     closing: bool = False
 
     def __init__(self, options: RuntimeOptions, on_crash: Callable[[], None]) -> None:
+        self._read_tick = options.read_tick
+        given = options.instrumentation
+        self.instrumentation: SafeInstrumentation | None = (
+            None if given is None else SafeInstrumentation(given)
+        )
         self.ids: Ids = wiring.make_ids()
         self.wall_clock: Callable[[], float] = wiring.wall_clock
         self.chance: Callable[[], float] = wiring.chance
@@ -91,9 +101,17 @@ class Actors:
             wiring.provider_key,
             max_live=options.streams_per_endpoint,
             wall_clock=self.wall_clock,
+            instrumentation=self.instrumentation,
         )
         self.session_hooks: SessionHooks = SessionHooks(self.wall_clock)
         self.questions: QuestionBoard = QuestionBoard()
+        self.resources: SessionResources = SessionResources(
+            wiring.make_workspace, self.ids, self.wall_clock, ttl=options.workspace_ttl
+        )
+        self.tool_servers: ToolServers = ToolServers(
+            wiring.make_tool_server, ttl=options.workspace_ttl
+        )
+        self.checkpointers: Checkpointers = Checkpointers(wiring.make_checkpointer)
         self.memory: GrantStore = GrantStore(trio.current_time)
         self.services: RunServices = self._make_services()
         self.runs: ActorLoop = ActorLoop("runs")
@@ -106,35 +124,47 @@ class Actors:
         # Limits the time that live runs may continue after closing has begun.
         self._drain = trio.CancelScope()
         self._services: trio.CancelScope | None = None
-        self._owners = (
+        self._owners = self._adopt_owners()
+
+    def _adopt_owners(self) -> tuple[ActorLoop, ...]:
+        owners = (
             self.runs,
             self.endpoints.owner,
             self.executor.owner,
             self.gate.owner,
+            self.resources.owner,
+            self.tool_servers.owner,
             self.log.owner,
             self.session_hooks.owner,
             self.bus.owner,
         )
-        for owner in self._owners:
+        for owner in owners:
             owner.on_crash = self._tell_all
             owner.take_interrupt = self.take_interrupt
+        return owners
 
     def _make_services(self) -> RunServices:
         return RunServices(
             gate=self.gate,
             log=self.log,
+            reader=LogReader(self.store),
             bus=self.bus,
             executor=self.executor,
             kept_results=self.kept_results,
             endpoints=self.endpoints,
             questions=self.questions,
             grants=self.memory,
+            resources=self.resources,
+            checkpointers=self.checkpointers,
+            tool_servers=self.tool_servers,
+            make_project_files=wiring.make_project_files,
             session_hooks=self.session_hooks,
             inboxes={},
             ids=self.ids,
             wall_clock=self.wall_clock,
             chance=self.chance,
             take_interrupt=self.take_interrupt,
+            instrumentation=self.instrumentation,
         )
 
     async def start_run(
@@ -144,6 +174,7 @@ class Actors:
         *,
         cancel: Callable[[str], None],
         ended: Callable[[], None],
+        in_order: bool,
     ) -> Request[RunResult]:
         """Start the driver of a run.
 
@@ -153,6 +184,9 @@ class Actors:
             cancel: Called with the reason if the run must end early.
             ended: A sync function that is called after the run has ended, even if the run never
                 began.
+            in_order: True to begin after the runs that were started before this one. Required if
+                the run competes with them for its session, because trio runs the tasks of one tick
+                in any order.
 
         Raises:
             RuntimeClosed: The runtime has closed.
@@ -165,7 +199,11 @@ class Actors:
         self.runs_started += 1
         request.on_done(partial(self._forget, run_id, ended))
         try:
-            return await self.runs.submit(request)
+            if in_order:
+                return await self.runs.submit(request)
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self.runs.start(request)
+            return request
         except BaseException:
             request.cancel(CancelReason.CALLER)
             raise
@@ -176,6 +214,7 @@ class Actors:
         Sets `ready` after every actor has started. If the store cannot be opened, `refused` holds
         the reason, and `ready` is set after every actor has ended.
         """
+        set_read_tick(self._read_tick)
         with trio.CancelScope(shield=True):
             try:
                 async with trio.open_nursery() as services:
@@ -253,6 +292,8 @@ class Actors:
             endpoints=self.endpoints.statistics(),
             log=self.log.statistics(),
             bus=self.bus.statistics(),
+            resources=self.resources.statistics(),
+            tool_servers=self.tool_servers.statistics(),
         )
 
     def _session_left(self, session_id: str, *, reason: str) -> None:
@@ -261,6 +302,8 @@ class Actors:
         self.memory.forget(session_id)
         if reason == "deleted":
             self.kept_results.forget(session_id)
+            self.resources.forget(session_id)
+            self.tool_servers.forget(session_id)
         self.questions.session_left(session_id)
 
     def _forget(self, run_id: str, ended: Callable[[], None]) -> None:
@@ -340,6 +383,10 @@ class Actors:
         await _attempt(self.endpoints.aclose, failures)
         await _end(self.endpoints.owner)
         await _end(self.executor.owner)
+        await self.resources.aclose()  # every step has a time limit
+        await _end(self.resources.owner)
+        await self.tool_servers.aclose()  # every step has a time limit
+        await _end(self.tool_servers.owner)
         await _end(self.gate.owner)
         with trio.move_on_after(SESSION_END_TIMEOUT):
             await self.session_hooks.end_all()

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast, overload
 import attrs
 import trio
 
-from agent_actors.abc import SessionStore
+from agent_actors.abc import Instrumentation, SessionStore
 from agent_actors.actors.hook_bus import DEFAULTS, Handler, Subscription, SubscriptionOptions
 from agent_actors.actors.model_stream import MAX_LIVE_STREAMS
 from agent_actors.actors.question_board import Answer, QuestionWatcher
+from agent_actors.actors.resources.session_resources import WORKSPACE_TTL
 from agent_actors.actors.run_tree import RunNode, current_call, current_run, slots_lent
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.actors.session_log import MAX_SESSIONS, SESSION_TTL
@@ -30,23 +31,26 @@ from agent_actors.actors.tool_executor import (
 from agent_actors.domain.events import EventBuilder, Notification
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Messages
-from agent_actors.domain.run import RunResult
+from agent_actors.domain.run import RunInfo, RunResult
 from agent_actors.domain.session import (
     JsonScalar,
     SessionOrder,
     SessionPage,
+    SessionStats,
     find_session_id_error,
 )
 from agent_actors.errors import ConfigError, RuntimeClosed
 from agent_actors.kernel.interrupts import finish
 from agent_actors.options.agent_options import AgentOptions, as_agent
+from agent_actors.options.dependencies import check_deps
 from agent_actors.protocol.turn import UserInput
 from agent_actors.run.context import RunContext, current_context
 from agent_actors.run.driver import Driver
 from agent_actors.run.output.event_mailbox import EventMailbox
 from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.run.spec import RunSpec
+from agent_actors.run.spec import NO_REQUEST, RequestArguments, RunRequest, RunSpec, run_request
 from agent_actors.run.tools.deferred_calls import as_outputs
+from agent_actors.runtime import wiring
 from agent_actors.runtime.config import (
     DRAIN,
     RuntimeOptions,
@@ -58,19 +62,26 @@ from agent_actors.runtime.current import EnteredRuntime, innermost_runtime
 from agent_actors.runtime.leaving import leave_nursery, raise_first
 from agent_actors.runtime.lifecycle import Actors
 from agent_actors.runtime.open_state import OpenState
+from agent_actors.runtime.options.builtin_tools import BuiltinTools
+from agent_actors.runtime.options.factories import Factories
 from agent_actors.runtime.questions import QuestionAPI
 from agent_actors.runtime.sessions.api import SessionAPI
 from agent_actors.runtime.sessions.control import SessionControl
+from agent_actors.runtime.sessions.files import FileRestorer
 from agent_actors.runtime.sessions.handle import SessionHandle
 from agent_actors.runtime.sessions.reader import SessionReader
 from agent_actors.runtime.sessions.transaction import SessionTransactions
 from agent_actors.runtime.stream import RunStream, StartedRun, wait_for_result
 from agent_actors.runtime.subscriptions import E, EventSubscriptions, SubscribeArguments
+from agent_actors.subagents.child_options import options_of_target
+from agent_actors.subagents.task_tool import Subagents, relay_of
+from agent_actors.transport.read_tick import READ_TICK
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 OutputT = TypeVar("OutputT")
+DepsT = TypeVar("DepsT")
 
 
 class Runtime:
@@ -96,13 +107,23 @@ class Runtime:
         )
         reader = SessionReader(actors.store, actors.log, actors.gate, state)
         self.sessions: SessionAPI = SessionAPI(
-            reader, transactions, actors.ids, actors.wall_clock, state
+            reader,
+            transactions,
+            actors.ids,
+            actors.wall_clock,
+            state,
+            background=actors.resources.tasks,
+            files=FileRestorer(actors.resources, actors.checkpointers, wiring.make_workspace),
+            compact=self._compact,
         )
         self.questions: QuestionAPI = QuestionAPI(actors.questions, state)
         self.events: EventSubscriptions = EventSubscriptions(
             actors.bus, actors.ids, actors.wall_clock, options.subscriptions, state
         )
         self._control = SessionControl(actors.gate, actors.live, actors.services.inbox_of)
+        self._factories = Factories()
+        self._subagents = Subagents(self._result_of)
+        self._builtin_tools = BuiltinTools(wiring.select_builtin_tools)
         # Set when the runtime is entered, since it may be constructed before trio runs.
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._outer_runtime: EnteredRuntime | None = None
@@ -112,13 +133,16 @@ class Runtime:
     async def run(
         self,
         prompt: Prompt,
-        options: AgentOptions[OutputT],
+        options: AgentOptions[OutputT, DepsT],
         *,
         session_id: str | None = None,
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
         model: str | None = None,
         tool_whitelist: Sequence[str] | None = None,
+        deps: DepsT | None = None,
+        target_subagent: str | None = None,
+        **request: Unpack[RequestArguments],
     ) -> RunResult[OutputT]:
         """Run an agent on a session, and return its result.
 
@@ -132,6 +156,12 @@ class Runtime:
             model: The model to use instead of `options.model`; None: use `options.model`.
             tool_whitelist: The names of the only tools that this run may use; None: all tools of
                 the agent. Names of tools that the agent does not have are ignored.
+            deps: The dependencies for `ctx.deps`, of the class `options.deps_type`; never recorded.
+                None: those of the run whose tool or hook calls this method.
+            target_subagent: The name of one of `options.agents`, which runs instead of the agent
+                itself; None: the agent itself.
+            **request: `force_skills`, `traits`, `channels`, `tags`, `metadata`, `entry_point`; see
+                `RequestArguments`.
 
         Raises:
             ConfigError: The prompt or the model is blank, or `on_busy` or `session_id` is not
@@ -148,23 +178,33 @@ class Runtime:
         """
         agent = _with_model(options, model)
         spec = self._spec(
-            prompt, agent, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
+            prompt,
+            agent,
+            session_id,
+            request_id,
+            on_busy,
+            tool_whitelist=tool_whitelist,
+            deps=deps,
+            request=run_request(request),
         )
-        request = (await self._start(spec, None)).request
-        async with slots_lent(current_call.get()):
-            # The options define the output type, and the run has validated the output.
-            return cast("RunResult[OutputT]", await wait_for_result(request))
+        if target_subagent is not None:
+            spec = attrs.evolve(spec, target=target_subagent)
+        # The options define the output type, and the run has validated the output.
+        return cast("RunResult[OutputT]", await self._result_of(spec))
 
     def stream(
         self,
         prompt: Prompt,
-        options: AgentOptions[OutputT],
+        options: AgentOptions[OutputT, DepsT],
         *,
         session_id: str | None = None,
         request_id: str | None = None,
         on_busy: OnBusy | None = None,
         model: str | None = None,
         tool_whitelist: Sequence[str] | None = None,
+        deps: DepsT | None = None,
+        target_subagent: str | None = None,
+        **request: Unpack[RequestArguments],
     ) -> RunStream[OutputT]:
         """Run an agent as `run` does, and read its events as they happen.
 
@@ -181,6 +221,12 @@ class Runtime:
             model: The model to use instead of `options.model`; None: use `options.model`.
             tool_whitelist: The names of the only tools that this run may use; None: all tools of
                 the agent. Names of tools that the agent does not have are ignored.
+            deps: The dependencies for `ctx.deps`, of the class `options.deps_type`; never recorded.
+                None: those of the run whose tool or hook calls this method.
+            target_subagent: The name of one of `options.agents`, which runs instead of the agent
+                itself; None: the agent itself.
+            **request: `force_skills`, `traits`, `channels`, `tags`, `metadata`, `entry_point`; see
+                `RequestArguments`.
 
         Raises:
             ConfigError: The prompt or the model is blank, or `on_busy` or `session_id` is not
@@ -189,18 +235,28 @@ class Runtime:
         """
         agent = _with_model(options, model)
         spec = self._spec(
-            prompt, agent, session_id, request_id, on_busy, tool_whitelist=tool_whitelist
+            prompt,
+            agent,
+            session_id,
+            request_id,
+            on_busy,
+            tool_whitelist=tool_whitelist,
+            deps=deps,
+            request=run_request(request),
         )
+        if target_subagent is not None:
+            spec = attrs.evolve(spec, target=target_subagent)
         return RunStream(partial(self._start, spec), EventMailbox(options.reader_stall))
 
     async def resume(
         self,
         session_id: str,
         answers: Mapping[str, Answer],
-        options: AgentOptions[OutputT],
+        options: AgentOptions[OutputT, DepsT],
         *,
         results: Mapping[str, object] | None = None,
         request_id: str | None = None,
+        deps: DepsT | None = None,
     ) -> RunResult[OutputT]:
         """Continue a session whose last run ended with `awaiting_approval`.
 
@@ -215,6 +271,7 @@ class Runtime:
                 Calls without a result stay open, and are again in `external_calls` when the run
                 ends.
             request_id: An id that appears in every event and in the result; None: a new id.
+            deps: The dependencies; see `run`. They are not recorded, so they are passed again.
 
         Raises:
             ConfigError: A result cannot be sent to a model (the run has not begun), or an answer is
@@ -228,11 +285,10 @@ class Runtime:
         Cancellation: see `run`.
         """
         outputs = as_outputs(results)
-        spec = self._spec("resume", _with_model(options, None), session_id, request_id, "reject")
+        agent = _with_model(options, None)
+        spec = self._spec("resume", agent, session_id, request_id, "reject", deps=deps)
         spec = attrs.evolve(spec, prompt=UserInput(""), answers=dict(answers), results=outputs)
-        request = (await self._start(spec, None)).request
-        async with slots_lent(current_call.get()):
-            return cast("RunResult[OutputT]", await wait_for_result(request))
+        return cast("RunResult[OutputT]", await self._result_of(spec))
 
     # Control the run that holds a session.
 
@@ -270,9 +326,10 @@ class Runtime:
         self,
         session_id: str,
         prompt: Prompt,
-        options: AgentOptions[object] | None = None,
+        options: AgentOptions[object, DepsT] | None = None,
         *,
         request_id: str | None = None,
+        deps: DepsT | None = None,
     ) -> RunResult[object]:
         """Send input to the run that holds a session, without stopping it.
 
@@ -287,6 +344,7 @@ class Runtime:
             options: The agent of the input's own run; None: the agent of the run that holds the
                 session.
             request_id: An id that appears in the result; None: a new id.
+            deps: The dependencies of the input's own run; see `run`.
 
         Returns:
             A result with `stop_reason="steered"`, as soon as the run has taken the input and
@@ -301,9 +359,8 @@ class Runtime:
         """
         self._state.check_opened()
         agent = self._control.agent_of(session_id) if options is None else options
-        return await self.run(
-            prompt, agent, session_id=session_id, request_id=request_id, on_busy="steer"
-        )
+        spec = self._spec(prompt, as_agent(agent), session_id, request_id, "steer", deps=deps)
+        return await self._result_of(spec)
 
     # Short names for methods of `events`, `questions` and `sessions`.
 
@@ -360,6 +417,13 @@ class Runtime:
         Cancellation: safe.
         """
         return await self.sessions.list(where=where, order=order, limit=limit, after=after)
+
+    async def session_stats(self, session_id: str) -> SessionStats | None:
+        """Return the tokens, requests, tool calls and cost of a session; see `sessions.stats`.
+
+        Cancellation: safe.
+        """
+        return await self.sessions.stats(session_id)
 
     def history(self, session_id: str) -> Messages | None:
         """Return the history of a session that is in memory, without waiting; always valid.
@@ -530,8 +594,10 @@ class Runtime:
         on_busy: OnBusy | None,
         *,
         tool_whitelist: Sequence[str] | None = None,
+        deps: object = None,
+        request: RunRequest = NO_REQUEST,
     ) -> RunSpec:
-        prompt_input = user_input(prompt)
+        prompt_input = request.changed_prompt(user_input(prompt))
         policy = self._options.on_busy if on_busy is None else on_busy
         check_policy(policy)
         ids = self._actors.ids
@@ -547,7 +613,24 @@ class Runtime:
             request_id or ids.new(),
             policy,
             tool_whitelist,
+            deps=deps,
+            request=request,
         )
+
+    async def _compact(
+        self, session_id: str, options: AgentOptions[object], instructions: str
+    ) -> RunResult:
+        spec = self._spec("compact", _with_model(options, None), session_id, None, "reject")
+        spec = attrs.evolve(spec, prompt=UserInput(""), compact=instructions)
+        return await self._result_of(spec)
+
+    async def _result_of(self, spec: RunSpec) -> RunResult:
+        request = (await self._start(spec, None)).request
+        call = current_call.get()
+        if call is None:
+            return await wait_for_result(request)
+        async with slots_lent(call):
+            return await wait_for_result(request)
 
     async def _start(self, spec: RunSpec, mailbox: EventMailbox | None) -> StartedRun:
         self._state.check_opened()
@@ -558,6 +641,11 @@ class Runtime:
             raise RuntimeClosed
         run_id = actors.ids.new()
         held = current_call.get() if around else None
+        spec = await self._complete_options(spec, run_id)
+        if spec.options.mcp_servers:
+            wiring.require_mcp()
+        if mailbox is None and spec.slot is not None:
+            mailbox = relay_of(current_context.get())
         context = RunContext(
             spec=spec,
             services=actors.services,
@@ -567,14 +655,57 @@ class Runtime:
             ancestors=tuple(node.session_id for node in around),
             mailbox=mailbox,
         )
+        if not spec.client_side_tools:
+            check_deps(spec.options.needed_deps, context.deps)
         driver = Driver(context)
+        instrumentation = actors.services.instrumentation
+        drive = (
+            driver.drive
+            if instrumentation is None
+            else partial(driver.drive_observed, instrumentation)
+        )
         if spec.on_busy == "reject" or not actors.gate.is_busy(spec.session_id):
             driver.acquire_nowait()
         actors.services.inboxes[run_id] = context.inbox
         request = await actors.start_run(
-            run_id, driver.drive, cancel=driver.cancel, ended=driver.release
+            run_id,
+            drive,
+            cancel=driver.cancel,
+            ended=driver.release,
+            in_order=context.lease is None,
         )
         return StartedRun(request, context)
+
+    async def _complete_options(self, spec: RunSpec, run_id: str) -> RunSpec:
+        if spec.options.builtin_tools or spec.options.offers_skills:
+            spec = self._with_builtin_tools(spec)
+        options = spec.options
+        if spec.target is not None:
+            options = options_of_target(options, spec.target)
+        if options.deferred:
+            info = RunInfo(
+                session_id=spec.session_id,
+                run_id=run_id,
+                request_id=spec.request_id,
+                iteration=0,
+                started_at=self._actors.wall_clock(),
+                agent_name=options.agent_name or "",
+            )
+            options = await self._factories.completed(options, info)
+        if options.agents and not spec.client_side_tools:
+            options = self._subagents.added_to(options)
+        return spec if options is spec.options else attrs.evolve(spec, options=options)
+
+    def _with_builtin_tools(self, spec: RunSpec) -> RunSpec:
+        above = current_context.get()
+        inherits = (
+            above is not None
+            and above.services is self._actors.services
+            and above.workspace is not None
+        )
+        has_workspace = spec.options.workspace is not None or inherits
+        added = self._builtin_tools.added_to(spec.options, has_workspace=has_workspace)
+        return attrs.evolve(spec, options=added)
 
     def _live_around(self, node: RunNode | None) -> list[RunNode]:
         # A context variable can outlive its run, but only live runs hold sessions or wait for the
@@ -609,11 +740,14 @@ def open_runtime(
     on_busy: OnBusy = "reject",
     max_sessions: int = MAX_SESSIONS,
     session_ttl: float = SESSION_TTL,
+    workspace_ttl: float = WORKSPACE_TTL,
     tools_per_run: int = TOOLS_PER_RUN,
     tools_per_runtime: int = TOOLS_PER_RUNTIME,
     threads: int = THREADS_PER_RUNTIME,
     streams_per_endpoint: float = MAX_LIVE_STREAMS,
+    read_tick: float = READ_TICK,
     subscriptions: SubscriptionOptions = DEFAULTS,
+    instrumentation: Instrumentation | None = None,
 ) -> Runtime:
     """Construct a runtime; enter it with `async with`.
 
@@ -627,11 +761,20 @@ def open_runtime(
         max_sessions: The maximum number of sessions in memory; when it is exceeded, the least
             recently used session is evicted.
         session_ttl: Seconds that an idle session stays in memory.
+        workspace_ttl: Seconds that the workspace of an idle session stays open; `math.inf`: until
+            the session is deleted or the runtime closes.
         tools_per_run: The maximum number of concurrent tool calls in one run.
         tools_per_runtime: The maximum number of concurrent tool calls across all runs.
         threads: The maximum number of concurrent calls to sync tools.
         streams_per_endpoint: The maximum number of live streams per endpoint; `math.inf`: no limit.
+        read_tick: Under load, the minimum number of seconds between two reads of a connection. One
+            look at all connections then serves several of them, which costs less CPU but delays
+            deltas by up to this time. Connections are not delayed if there are few of them or if
+            little data arrives. 0: never delay. All runtimes in the same `trio.run` share the value
+            of the runtime that was opened last.
         subscriptions: The default options for subscriptions.
+        instrumentation: Observes runs, model calls, tool calls, hooks, queue waits and commits, for
+            example `agent_actors.telemetry.otel.OpenTelemetry`; None: nothing does.
 
     Raises:
         ConfigError: An option is not valid. The message names the option, the expected value and
@@ -644,10 +787,13 @@ def open_runtime(
             on_busy=on_busy,
             max_sessions=max_sessions,
             session_ttl=session_ttl,
+            workspace_ttl=workspace_ttl,
             tools_per_run=tools_per_run,
             tools_per_runtime=tools_per_runtime,
             threads=threads,
             streams_per_endpoint=streams_per_endpoint,
+            read_tick=read_tick,
             subscriptions=subscriptions,
+            instrumentation=instrumentation,
         )
     )

@@ -18,7 +18,12 @@ from cattrs import cols
 from agent_actors.codec.hints import is_union
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import ToolArgumentsError
-from agent_actors.schema.type_hints import Parameter, type_name
+from agent_actors.schema.pydantic_types import (
+    PydanticValueError,
+    is_pydantic,
+    structure_pydantic,
+)
+from agent_actors.schema.type_hints import Parameter, is_namedtuple, type_name
 
 # Maximum number of characters of a value in an error: enough to recognize the value, and too few to
 # fill a model's context.
@@ -49,11 +54,13 @@ def structure_arguments(
     for parameter in parameters:
         if parameter.name in unknown:
             value = unknown.pop(parameter.name)
-            structured[parameter.name] = _structured(value, parameter, tool)
+            structured[parameter.argument or parameter.name] = _structured(value, parameter, tool)
         elif parameter.required:
             raise ToolArgumentsError(
                 f"field {parameter.name}: required, but missing", tool=tool, field=parameter.name
             )
+        elif parameter.factory is not None:
+            structured[parameter.argument or parameter.name] = parameter.factory()
     for name in unknown:
         raise ToolArgumentsError(f"field {name:.80}: unknown", tool=tool, field=name)
     return structured
@@ -74,18 +81,22 @@ def structure_value(value: JsonValue, hint: Any, *, tool: str, path: str = "") -
     try:
         return _CONVERTER.structure(value, hint)
     except Exception as error:  # noqa: BLE001 - validators of users may raise anything
-        field, fault = _fault(error, path)
-        field = field.removeprefix(".")
-        message = f"field {field}: {fault}" if field else fault
-        raise ToolArgumentsError(message, tool=tool, field=field) from None
+        faults = [(field.removeprefix("."), fault) for field, fault in _faults(error, path)]
+        message = "; ".join(
+            f"field {field}: {fault}" if field else fault for field, fault in faults
+        )
+        raise ToolArgumentsError(message, tool=tool, field=faults[0][0]) from None
 
 
 def _structured(value: JsonValue, parameter: Parameter, tool: str) -> Any:
     return structure_value(value, parameter.hint, tool=tool, path=parameter.name)
 
 
-def _fault(error: BaseException, path: str) -> tuple[str, str]:
-    """Return the path and text of the first error, which cattrs nests in groups with notes."""
+def _faults(error: BaseException, path: str) -> list[tuple[str, str]]:
+    """Return the path and text of the first error, which cattrs nests in groups with notes.
+
+    pydantic lists all errors of a value, so there may be several.
+    """
     is_field = False
     while isinstance(error, cattrs.BaseValidationError):
         is_field = False
@@ -99,10 +110,12 @@ def _fault(error: BaseException, path: str) -> tuple[str, str]:
                 path += f"[{index}]" if isinstance(index, int) else f".{index}"
     if isinstance(error, KeyError):
         # A `KeyError` without a note that names a field comes from a user's validator.
-        return path, "required, but missing" if is_field else f"KeyError: {error}"
+        return [(path, "required, but missing" if is_field else f"KeyError: {error}")]
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
-        return path, f"unknown fields: {', '.join(sorted(error.extra_fields))}"
-    return path, str(error) or type(error).__name__
+        return [(path, f"unknown fields: {', '.join(sorted(error.extra_fields))}")]
+    if isinstance(error, PydanticValueError):
+        return [(path + field, fault) for field, fault in error.faults]
+    return [(path, str(error) or type(error).__name__)]
 
 
 def describe_value(value: object) -> str:
@@ -198,8 +211,8 @@ def _union(value: Any, hint: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    path, fault = _fault(error, "")
-    return f"{path.removeprefix('.')}: {fault}" if path else fault
+    faults = ((path.removeprefix("."), fault) for path, fault in _faults(error, ""))
+    return ", ".join(f"{path}: {fault}" if path else fault for path, fault in faults)
 
 
 def _class_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
@@ -208,6 +221,27 @@ def _class_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], 
         made.gen_structure_typeddict if is_typeddict(hint) else made.gen_structure_attrs_fromdict
     )
     inner: Callable[[Any, Any], Any] = generate(hint)
+
+    def hook(value: Any, hint: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _misfit(hint, value)
+        return inner(value, hint)
+
+    return hook
+
+
+def _pydantic(value: Any, hint: Any) -> object:
+    try:
+        return structure_pydantic(value, hint)
+    except PydanticValueError as error:
+        if error.is_other_type:
+            raise _OtherTypeError(error.faults[0][1]) from None
+        raise
+
+
+def _namedtuple_hook(hint: Any, converter: cattrs.Converter) -> Callable[[Any, Any], Any]:
+    # The last two arguments: detailed validation, and no extra keys.
+    inner = cast(Any, cols).namedtuple_dict_structure_factory(hint, converter, True, True)
 
     def hook(value: Any, hint: Any) -> Any:
         if not isinstance(value, dict):
@@ -327,6 +361,9 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook_factory(_is(set, frozenset), _array(_set_hook))
     converter.register_structure_hook_factory(_is(tuple), _array(_tuple_hook))
     converter.register_structure_hook_factory(_is(dict), _dict_hook)
+    converter.register_structure_hook_factory(is_namedtuple, _namedtuple_hook)
+    # Registered last, because pydantic's own dataclasses are dataclasses too.
+    converter.register_structure_hook_func(is_pydantic, _pydantic)
     return converter
 
 

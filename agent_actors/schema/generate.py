@@ -25,6 +25,8 @@ from agent_actors.codec.hints import is_union
 from agent_actors.codec.json_values import to_json
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.errors import SchemaError
+from agent_actors.schema.docstrings import parse_docstring
+from agent_actors.schema.pydantic_types import is_pydantic, pydantic_schema
 from agent_actors.schema.type_hints import (
     Parameter,
     class_docstring,
@@ -35,8 +37,26 @@ from agent_actors.schema.type_hints import (
 
 SUPPORTED: Final = (
     "str, int, float, bool, None, list, dict with str keys, tuple, set, frozenset, Literal, Enum, "
-    "Optional and unions, Annotated, TypedDict, dataclasses, attrs classes, Any, object"
+    "Optional and unions, Annotated, TypedDict, NamedTuple, dataclasses, attrs classes, Any, "
+    "object, models and annotated types of pydantic"
 )
+
+# The keywords of constraints, by the attribute of an `Annotated` note that sets them. The notes of
+# `msgspec.Meta` and of the package annotated-types have these attributes.
+_CONSTRAINTS: Final[Mapping[str, str]] = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+}
+# The keywords for the smallest and the largest size, by the JSON type of the value.
+_SIZES: Final[Mapping[str, tuple[str, str]]] = {
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+    "object": ("minProperties", "maxProperties"),
+}
 
 _SIMPLE: Final[Mapping[Any, JsonObject]] = {
     str: {"type": "string"},
@@ -55,25 +75,37 @@ _SIMPLE: Final[Mapping[Any, JsonObject]] = {
 }
 
 
-def parameters_schema(parameters: Iterable[Parameter]) -> JsonObject:
+def parameters_schema(
+    parameters: Iterable[Parameter], *, validates_pydantic: bool = True
+) -> JsonObject:
     """Return the schema of an object with values for these parameters.
+
+    Args:
+        parameters: The parameters.
+        validates_pydantic: False for a schema that accepts any value where a type of pydantic is
+            expected, because pydantic itself validates the value.
 
     Raises:
         SchemaError: The hint of a parameter is not supported. The message names the parameter and
             the supported hints.
     """
-    builder = _Builder()
+    builder = _Builder(validates_pydantic)
     schema = builder.fields(parameters)
     return {**schema, "$defs": builder.definitions} if builder.definitions else schema
 
 
-def hint_schema(hint: Any, *, name: str) -> JsonObject:
+def hint_schema(hint: Any, *, name: str, validates_pydantic: bool = True) -> JsonObject:
     """Return the schema for one hint; `name` is used in error messages.
+
+    Args:
+        hint: The hint.
+        name: The name of the value.
+        validates_pydantic: See `parameters_schema`.
 
     Raises:
         SchemaError: The hint is not supported.
     """
-    builder = _Builder()
+    builder = _Builder(validates_pydantic)
     schema = builder.schema(hint, name)
     return {**schema, "$defs": builder.definitions} if builder.definitions else schema
 
@@ -82,10 +114,14 @@ def hint_schema(hint: Any, *, name: str) -> JsonObject:
 class _Builder:
     """Builds a schema.
 
+    Args:
+        validates_pydantic: False to accept any value for a type of pydantic.
+
     Attributes:
         definitions: The schemas of classes that contain themselves, by name.
     """
 
+    _validates_pydantic: bool
     definitions: JsonObject = attrs.field(factory=dict[str, JsonValue], init=False)
     _open: list[type] = attrs.field(factory=list[type], init=False)
     _names: dict[type, str] = attrs.field(factory=dict[type, str], init=False)
@@ -110,6 +146,8 @@ class _Builder:
 
     def schema(self, hint: Any, where: str) -> JsonObject:
         hint = unwrapped(hint)
+        if is_pydantic(hint):
+            return self._of_pydantic(hint, where) if self._validates_pydantic else {}
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
             return self._annotated(arguments, where)
@@ -129,8 +167,14 @@ class _Builder:
 
     def _annotated(self, arguments: Sequence[Any], where: str) -> JsonObject:
         schema = self.schema(arguments[0], where)
-        texts = [note for note in arguments[1:] if isinstance(note, str)]
+        for note in arguments[1:]:
+            schema |= _constraints(note, schema, where)
+        texts = [text for note in arguments[1:] if (text := _description(note))]
         return {**schema, "description": texts[0]} if texts else schema
+
+    def _of_pydantic(self, hint: Any, where: str) -> JsonObject:
+        schema, definitions = pydantic_schema(hint, where=where)
+        return _Inliner(definitions, self.definitions).inlined(schema)
 
     def _container(
         self, hint: Any, origin: Any, arguments: Sequence[Any], where: str
@@ -180,10 +224,118 @@ class _Builder:
 
     def _name(self, cls: type) -> str:
         if cls not in self._names:
-            taken = set(self._names.values())
-            free = (f"{cls.__name__}{n or ''}" for n in range(len(taken) + 1))
-            self._names[cls] = next(name for name in free if name not in taken)
+            self._names[cls] = _free_name(cls.__name__, self._names.values(), self.definitions)
         return self._names[cls]
+
+
+@attrs.define(eq=False)
+class _Inliner:
+    """Inlines the definitions that a schema of pydantic refers to by their bare names.
+
+    Attributes:
+        _known: The definitions of the schema, by name.
+        _shared: Receives the definitions that contain themselves.
+    """
+
+    _known: Mapping[str, JsonObject]
+    _shared: JsonObject
+    _open: list[str] = attrs.field(factory=list[str], init=False)
+    _names: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
+
+    def inlined(self, schema: JsonValue) -> JsonObject:
+        """Return a schema without references, except to definitions that contain themselves."""
+        if not isinstance(schema, dict):
+            return {} if schema is True else {"not": {}}
+        if "$ref" in schema:
+            rest = {key: value for key, value in schema.items() if key != "$ref"}
+            return {**self._definition(str(schema["$ref"])), **self.inlined(rest)}
+        inlined = {key: self._inside(key, value) for key, value in schema.items()}
+        # The keyword is one of OpenAPI and refers to the definitions. The alternatives exclude each
+        # other, and strict endpoints accept `anyOf` only.
+        if inlined.pop("discriminator", None) is not None and "oneOf" in inlined:
+            inlined["anyOf"] = inlined.pop("oneOf")
+        _split_docstring(inlined)
+        return inlined
+
+    def _inside(self, keyword: str, value: JsonValue) -> JsonValue:
+        if keyword in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+            return {name: self.inlined(schema) for name, schema in value.items()}
+        if keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
+            return [self.inlined(schema) for schema in value]
+        if keyword in _SCHEMAS and isinstance(value, dict):
+            return self.inlined(value)
+        return value
+
+    def _definition(self, name: str) -> JsonObject:
+        if name in self._open:
+            if name not in self._names:
+                bare = name.rpartition("__")[2]  # without the module's name
+                self._names[name] = _free_name(bare, self._names.values(), self._shared)
+            return {"$ref": f"#/$defs/{self._names[name]}"}
+        self._open.append(name)
+        schema = self.inlined(self._known[name])
+        self._open.pop()
+        if name not in self._names:
+            return schema
+        self._shared[self._names[name]] = schema
+        return {"$ref": f"#/$defs/{self._names[name]}"}
+
+
+_MAPS_OF_SCHEMAS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LISTS_OF_SCHEMAS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SCHEMAS: Final = frozenset({"items", "additionalProperties", "propertyNames", "contains", "not"})
+
+
+def _split_docstring(schema: JsonObject) -> None:
+    """Give the descriptions of fields in the docstring of a model to the fields."""
+    text, properties = schema.get("description"), schema.get("properties")
+    if not isinstance(text, str) or not isinstance(properties, dict):
+        return
+    docstring = parse_docstring(text)
+    schema["description"] = docstring.description
+    for name, description in docstring.parameters.items():
+        field = properties.get(name)
+        if isinstance(field, dict):
+            field.setdefault("description", description)
+
+
+def _free_name(name: str, *taken: Iterable[str]) -> str:
+    used = {name for names in taken for name in names}
+    return next(free for n in range(len(used) + 1) if (free := f"{name}{n or ''}") not in used)
+
+
+def _description(note: object) -> str:
+    """Return the description in a note of an `Annotated` type; empty if there is none."""
+    text = note if isinstance(note, str) else getattr(note, "description", None)
+    return text if isinstance(text, str) else ""
+
+
+def _constraints(note: Any, schema: JsonObject, where: str) -> JsonObject:
+    """Return the keywords for the constraints in a note of an `Annotated` type.
+
+    Raises:
+        SchemaError: JSON Schema cannot express the constraint.
+    """
+    if type(note).__module__.partition(".")[0] not in ("annotated_types", "msgspec"):
+        return {}
+    found: JsonObject = {
+        keyword: to_json(bound)
+        for attribute, keyword in _CONSTRAINTS.items()
+        if (bound := getattr(note, attribute, None)) is not None
+    }
+    sizes = _SIZES.get(str(schema.get("type")), ("", ""))
+    for attribute, keyword in zip(("min_length", "max_length"), sizes, strict=True):
+        bound = getattr(note, attribute, None)
+        if bound is not None and keyword:
+            found[keyword] = to_json(bound)
+        elif bound:
+            raise SchemaError(f"parameter {where!r}: only text and containers have a length")
+    if not found and hasattr(note, "func"):
+        raise SchemaError(
+            f"parameter {where!r}: a function ({note!r:.80}) has no JSON Schema; validate the "
+            "value in the handler, in a class, or with pydantic.AfterValidator"
+        )
+    return found
 
 
 def _default(default: object) -> JsonObject:
@@ -211,7 +363,16 @@ _SCALARS: Final = (str, int, float, bool, types.NoneType)
 
 
 def _unsupported(hint: Any, where: str) -> SchemaError:
+    instead = _INSTEAD.get(type_name(hint), "")
     return SchemaError(
-        f"parameter {where!r}: {type_name(hint)} has no JSON Schema; "
+        f"parameter {where!r}: {type_name(hint)} has no JSON Schema{instead}; "
         f"supported types are {SUPPORTED}"
     )
+
+
+_AS_TEXT: Final = "; use str, or a model of pydantic that has a field of this type"
+# The remedy for a type that users often expect to work, by the name of the type.
+_INSTEAD: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("datetime", "date", "time", "timedelta", "UUID", "Path", "Decimal"), _AS_TEXT),
+    "bytes": "; use str with base64 text",
+}

@@ -72,9 +72,8 @@ def strict_form(schema: Mapping[str, JsonValue]) -> JsonObject | None:
 def _strict(schema: JsonValue) -> JsonObject:
     if not isinstance(schema, dict):  # `true` accepts every value; `false` accepts none
         raise _NoStrictForm
-    if (
-        "$ref" in schema
-    ):  # no other keyword is allowed next to it, except the definitions at the root
+    if "$ref" in schema:
+        # No other keyword is allowed next to it, except the definitions at the root.
         return {"$ref": schema["$ref"], **_definitions(schema)}
     strict: JsonObject = {}
     for keyword, value in schema.items():

@@ -49,9 +49,8 @@ def compile_schema(schema: Mapping[str, JsonValue], *, tool: str) -> Check:
             validator.validate(arguments)
         except jsonschema_rs.ValidationError as error:
             raise _arguments_error(error, tool, names) from None
-        except (
-            ValueError
-        ) as error:  # nested too deeply, or not JSON (for example, surrogates in keys)
+        except ValueError as error:
+            # Nested too deeply, or not JSON (for example, surrogates in keys).
             raise ToolArgumentsError(
                 f"the arguments are not valid JSON: {_cut(str(error))}", tool=tool
             ) from None

@@ -14,6 +14,7 @@ def run_metadata(
     cwd: str,
     provider_name: str,
     model: str,
+    setting_sources: Sequence[str],
     allowed_tools: Sequence[str],
     agent_name: str | None,
     parent: tuple[str, str | None] | None,
@@ -24,6 +25,7 @@ def run_metadata(
         cwd: The working directory of the run.
         provider_name: The name of the endpoint's profile, or of the provider's class.
         model: The name of the model.
+        setting_sources: The groups of files that the agent may read.
         allowed_tools: The names of the tools offered to the model: those that the permission policy
             and the whitelist allow, and those that hooks registered.
         agent_name: The name of the agent; None if the agent has no name.
@@ -33,8 +35,7 @@ def run_metadata(
         "cwd": cwd,
         "provider_name": provider_name,
         "model": model,
-        # Settings come only from the caller's code, never from a file.
-        "setting_sources": [],
+        "setting_sources": list[JsonValue](setting_sources),
         "allowed_tools": list[JsonValue](allowed_tools),
         "agent_name": agent_name,
     }

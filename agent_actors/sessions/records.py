@@ -4,8 +4,9 @@ Tool calls that an earlier run left open are closed, because a new user message 
 a caller replaces the conversation, a `session.rewind` to the beginning precedes the new one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
 from agent_actors.codec.events import checked_fields
@@ -43,6 +44,7 @@ NO_RESULT: Final = "no result was given for this call before the conversation co
 # The types of events that callers, tools and hooks may record. Only runs record the others.
 RECORDABLE: Final = (TodosChanged, FileChanged, SkillActivated, Notification)
 
+_NONE_KNOWN: Final[Mapping[str, EventBuilder]] = MappingProxyType({})
 _NOWHERE: Final = EventScope("", "", "")
 
 
@@ -89,7 +91,12 @@ def recordable(builder: EventBuilder) -> EventBuilder:
 
 
 def records_before_run(
-    state: SessionState, replacement: Messages | None, *, from_client: bool, resumes: bool
+    state: SessionState,
+    replacement: Messages | None,
+    *,
+    from_client: bool,
+    resumes: bool,
+    known: Mapping[str, EventBuilder] = _NONE_KNOWN,
 ) -> list[EventBuilder]:
     """Return the records to write before the records of a run.
 
@@ -101,6 +108,7 @@ def records_before_run(
         replacement: A conversation that replaces the session's history; None to keep the history.
         from_client: True if `Client` or `query()` started the run.
         resumes: True if the run resumes a suspended session.
+        known: The records with results that are known for open calls, by call id.
 
     Raises:
         MessageError: The replacement contains a message that a session cannot hold.
@@ -108,11 +116,14 @@ def records_before_run(
     """
     if replacement is None and (state.is_suspended or resumes):
         return []
-    return opening(state, replacement, NO_RESULT if from_client else UNFINISHED)
+    return opening(state, replacement, NO_RESULT if from_client else UNFINISHED, known)
 
 
 def opening(
-    state: SessionState, replaces: Messages | None, why: str = NO_RESULT
+    state: SessionState,
+    replaces: Messages | None,
+    why: str = NO_RESULT,
+    known: Mapping[str, EventBuilder] = _NONE_KNOWN,
 ) -> list[EventBuilder]:
     """Return the records that replace the history, if requested, and close open calls.
 
@@ -120,6 +131,7 @@ def opening(
         state: The state of the session.
         replaces: A conversation that replaces the session's history; None to keep the history.
         why: The content of the synthetic results for open calls, which the model receives.
+        known: The records with results that are known for open calls, by call id.
 
     Raises:
         MessageError: `replaces` contains a message that a session cannot hold; see `as_records`.
@@ -129,7 +141,7 @@ def opening(
     if replaces is not None:
         drafts = [validated(draft) for draft in replacing(state, replaces)]
         state = seen_after(replaces)
-    return [*drafts, *(closing(call, why) for call in state.open_calls)]
+    return [*drafts, *(known.get(call.id) or closing(call, why) for call in state.open_calls)]
 
 
 def report_of(state: SessionState) -> list[EventBuilder]:

@@ -31,30 +31,30 @@ class RewindIndex(Generic[T]):
         self._at.append(seq)
         self._steps.append(step)
 
-    def go_back(self, seq: int, to_seq: int) -> list[T]:
+    def go_back(self, seq: int, to_seq: int) -> None:
         """Reactivate the steps that were active right after record `to_seq`.
 
         Args:
             seq: The `seq` of the rewind's own record.
             to_seq: The record to rewind to. A value below 1 means the beginning of the session; a
                 value above the last record changes nothing.
-
-        Returns:
-            The active steps, in order.
         """
         self._back[len(self._steps)] = bisect_right(self._at, to_seq) - 1
         self._at.append(seq)
         self._steps.append(None)
-        return self.counting()
 
     def counting(self) -> list[T]:
         """Return the active steps, in order."""
-        found: list[T] = []
+        return [step for _, step in self.dated()]
+
+    def dated(self) -> list[tuple[int, T]]:
+        """Return the active steps, each with the `seq` of its record, in order."""
+        found: list[tuple[int, T]] = []
         at = len(self._steps) - 1
         while at >= 0:
             step = self._steps[at]
             if step is not None:
-                found.append(step)
+                found.append((self._at[at], step))
             at = self._back.get(at, at - 1)
         found.reverse()
         return found

@@ -396,10 +396,8 @@ class SqliteCore:
             names = unknown[at : at + ROWS_AT_ONCE]
             try:
                 self._ends.update(_read_together(db, names))
-            except (
-                sqlite3.OperationalError,
-                ValueError,
-            ):  # a row is damaged, so find out which one
+            except (sqlite3.OperationalError, ValueError):
+                # A row is damaged, so find out which one.
                 for name in names:
                     damage = self._read_alone(db, name)
                     if damage is not None:
@@ -553,25 +551,18 @@ class SqliteCore:
         """Delete up to `most` unused sessions whose last record is older than `before`."""
         assert self._locks is not None
         gone: list[str] = []
-        with self._transaction() as db:
-            old = db.execute(
-                "SELECT session_id FROM sessions WHERE updated_at < ? AND "
-                "typeof(session_id) = 'text' ORDER BY updated_at",
-                (before,),
-            ).fetchall()
-            for (name,) in old:
-                try:
-                    session_id = name.decode()
-                except UnicodeDecodeError:
-                    continue  # a damaged row, whose id cannot be a session's
-                if self._locks.holds(session_id) or not self._locks.take(session_id):
-                    continue
-                gone.append(session_id)
-                self._delete(db, session_id)
-                if len(gone) == most:
-                    break
-        for session_id in gone:
-            self.release(session_id)
+        try:
+            with self._transaction() as db:
+                for session_id in _older_sessions(db, before):
+                    if self._locks.holds(session_id) or not self._locks.take(session_id):
+                        continue
+                    gone.append(session_id)
+                    self._delete(db, session_id)
+                    if len(gone) == most:
+                        break
+        finally:
+            for session_id in gone:
+                self.release(session_id)
         return gone
 
     def _delete(self, db: sqlite3.Connection, session_id: str) -> None:
@@ -609,6 +600,19 @@ def _read_together(db: sqlite3.Connection, names: Sequence[str]) -> dict[str, _E
             row.number, row.created_at, row.updated_at, row.last_seq, row.last_commit, metadata
         )
     return ends
+
+
+def _older_sessions(db: sqlite3.Connection, before: float) -> list[str]:
+    rows = db.execute(
+        "SELECT session_id FROM sessions WHERE updated_at < ? AND "
+        "typeof(session_id) = 'text' ORDER BY updated_at",
+        (before,),
+    )
+    found: list[str] = []
+    for (name,) in rows:
+        with suppress(UnicodeDecodeError):  # a damaged row, whose id cannot be a session's
+            found.append(name.decode())
+    return found
 
 
 def _find_row(db: sqlite3.Connection, session_id: str) -> Row | None:

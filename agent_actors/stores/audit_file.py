@@ -94,10 +94,9 @@ class AuditFile:
 
         Cancellation: shielded; takes as long as the disk needs.
         """
-        file, self._file = (
-            self._file,
-            None,
-        )  # must come first: no later write would include a line added from now on
+        # The file must be cleared first, since no later write would include a line added from now
+        # on.
+        file, self._file = self._file, None
         assert file is not None
         last = self._next
         with trio.CancelScope(shield=True):

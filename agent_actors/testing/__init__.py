@@ -35,6 +35,11 @@ from agent_actors.testing.replies import raw as raw
 from agent_actors.testing.replies import reply as reply
 from agent_actors.testing.replies import silent as silent
 from agent_actors.testing.replies import status as status
+from agent_actors.testing.runs.client import recorded_client as recorded_client
+from agent_actors.testing.runs.events import Like as Like
+from agent_actors.testing.runs.events import check_events as check_events
+from agent_actors.testing.runs.events import like as like
+from agent_actors.testing.runs.recording import RecordingMismatch as RecordingMismatch
 from agent_actors.testing.script import Step as Step
 from agent_actors.testing.script import Turn as Turn
 from agent_actors.testing.script import call as call
@@ -50,3 +55,4 @@ from agent_actors.testing.script import say as say
 from agent_actors.testing.script import think as think
 from agent_actors.testing.script import usage as usage
 from agent_actors.testing.script import wait as wait
+from agent_actors.testing.workspace import MemoryWorkspace as MemoryWorkspace

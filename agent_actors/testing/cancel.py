@@ -71,6 +71,7 @@ def cancel_at_every_step(
     allowed: tuple[type[Exception], ...] = (),
     may_swallow: bool = False,
     may_stay: Callable[[Task], bool] | None = None,
+    stride: int = 1,
     max_steps: int = _MAX_STEPS,
     time_limit: float = _TIME_LIMIT,
     seed: int = 0,
@@ -85,6 +86,7 @@ def cancel_at_every_step(
     allowed: tuple[type[Exception], ...] = (),
     may_swallow: bool = False,
     may_stay: Callable[[Task], bool] | None = None,
+    stride: int = 1,
     max_steps: int = _MAX_STEPS,
     time_limit: float = _TIME_LIMIT,
     seed: int = 0,
@@ -98,6 +100,7 @@ def cancel_at_every_step(
     allowed: tuple[type[Exception], ...] = (),
     may_swallow: bool = False,
     may_stay: Callable[[Task], bool] | None = None,
+    stride: int = 1,
     max_steps: int = _MAX_STEPS,
     time_limit: float = _TIME_LIMIT,
     seed: int = 0,
@@ -119,19 +122,24 @@ def cancel_at_every_step(
         allowed: Errors that the code may raise when it is cancelled.
         may_swallow: True if the code may return although its cancellation was delivered.
         may_stay: Returns whether a task may be left after a run.
-        max_steps: The maximum number of steps to try.
+        stride: The distance between the steps to try. With 3, the code is cancelled at steps 0, 3,
+            6 and so on, which takes a third of the time. Use it to sample the steps of long code.
+        max_steps: The maximum number of steps of the code.
         time_limit: Seconds of the virtual clock after which a run is considered hung.
         seed: The seed for the order of tasks.
 
     Returns:
-        The number of steps at which the code was cancelled.
+        The number of steps of the code, rounded up to a multiple of `stride`.
 
     Raises:
+        ValueError: `stride` is less than 1.
         AssertionError: A task was left, the cancellation was swallowed, the code hung, or it has
             more than `max_steps` steps. The message names the step.
         Exception: An error of `fn` or `check`; a note names the step.
     """
-    for step in range(max_steps):
+    if stride < 1:
+        raise ValueError(f"stride must be at least 1; got {stride}")
+    for step in range(0, max_steps, stride):
         attempt = _Attempt(
             step=step,
             fn=fn,

@@ -9,7 +9,6 @@ from a network: one `feed` per read, a checkpoint before each, and no `feed` whi
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, assert_never
 
-import attrs
 import trio
 
 from agent_actors.abc import ModelSink
@@ -18,6 +17,7 @@ from agent_actors.domain.model import (
     ModelDelta,
     ModelRequest,
 )
+from agent_actors.providers.response_sink import DroppingSink
 from agent_actors.testing.script import (
     Do,
     Fail,
@@ -39,21 +39,6 @@ class ScriptExhausted(AssertionError):
     This is an `AssertionError` and not an `AgentError`: the test or the tested code is wrong, so no
     code should handle it.
     """
-
-
-@attrs.define(eq=False)
-class _NoSink:
-    """A sink for `complete` that discards every delta."""
-
-    @property
-    def full(self) -> bool:
-        return False
-
-    def feed(self, deltas: Sequence[ModelDelta]) -> None:
-        pass
-
-    async def wait_room(self) -> None:  # pragma: no cover - it is never full
-        await trio.lowlevel.checkpoint()
 
 
 class ScriptedModel:
@@ -123,7 +108,7 @@ class ScriptedModel:
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Play the next turn without a sink, and return the response; raises like `stream`."""
-        return await self.stream(request, _NoSink())
+        return await self.stream(request, DroppingSink())
 
     async def aclose(self) -> None:
         """Accept no more requests; idempotent. Callers must end active streams themselves."""

@@ -8,7 +8,7 @@ from agent_actors.tools.tool import Tool
 ASK_USER_QUESTION: Final = "AskUserQuestion"
 
 
-def _nobody(arguments: JsonObject) -> str:
+def _no_answer(arguments: JsonObject) -> str:
     del arguments
     raise LookupError("only a runtime can ask the user; see `runtime.questions`")
 
@@ -30,7 +30,7 @@ ask_user_question: Final[Tool] = Tool(
         "required": ["question"],
         "additionalProperties": False,
     },
-    _nobody,
+    _no_answer,
     read_only=True,
     open_world=False,
 )

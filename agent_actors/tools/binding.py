@@ -25,6 +25,16 @@ class Binding(Protocol):
         """True if the handler takes a `ToolContext`."""
         ...
 
+    @property
+    def deps_type(self) -> type | None:
+        """The class of the dependencies that the handler needs; None if it names none."""
+        ...
+
+    @property
+    def checked_schema(self) -> JsonObject | None:
+        """The schema for validation before the call; None if it is the one that the model gets."""
+        ...
+
     def call(self, handler: Handler, arguments: JsonObject, context: ToolContext) -> object:
         """Call the handler and return its value, which is an awaitable for an async handler.
 
@@ -39,6 +49,8 @@ class OneDict:
     """A binding for handlers that take one dict, optionally followed by the context."""
 
     takes_context: bool
+    deps_type: type | None = None
+    checked_schema: JsonObject | None = None
 
     @classmethod
     def of(cls, handler: Handler, *, tool: str) -> "OneDict":
@@ -53,8 +65,9 @@ class OneDict:
             return cls(takes_context=False)  # some builtins have no signature
         for takes_context in (False, True):
             if _takes(signature, 1 + takes_context):
-                wants = takes_context or _second_is_context(handler, signature)
-                return cls(takes_context=wants)
+                second = _second_hint(handler, signature)
+                wants = takes_context or is_context_hint(second)
+                return cls(wants, deps_of_context(second) if wants else None)
         raise ConfigError(
             f"tool {tool!r}: the handler must take one dict of arguments, and optionally a "
             f"ToolContext after it; its signature is {signature}"
@@ -73,11 +86,17 @@ class ByName:
         tool: The tool's name, for error messages.
         parameters: The parameters that receive arguments.
         context_parameter: Name of the parameter that receives the context; None if there is none.
+        deps_type: The class of the dependencies in the hint of that parameter; None if there is
+            none.
+        checked_schema: The schema for validation before the call, without the types of pydantic,
+            which validates their values during the call. None if there are no such types.
     """
 
     tool: str
     parameters: tuple[Parameter, ...]
     context_parameter: str | None
+    deps_type: type | None = None
+    checked_schema: JsonObject | None = attrs.field(default=None, repr=False)
 
     @property
     def takes_context(self) -> bool:
@@ -93,10 +112,31 @@ class ByName:
 
 
 def is_context_hint(hint: object) -> bool:
-    """Return whether the hint is `ToolContext` or a union that contains it."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return any(argument is ToolContext for argument in get_args(hint))
-    return hint is ToolContext
+    """Return whether the hint is `ToolContext`, with or without dependencies, or a union of it."""
+    return bool(_contexts_in(hint))
+
+
+def deps_of_context(hint: object) -> type | None:
+    """Return the class of the dependencies in `ToolContext[Database]`.
+
+    Returns:
+        The class; None if the hint names none, or if a value cannot be checked against it.
+    """
+    for context in _contexts_in(hint):
+        for argument in get_args(context):
+            deps: object = get_origin(argument) or argument
+            # `typing.Any` is a class since Python 3.11, but no value is an instance of it.
+            if not isinstance(deps, type) or deps is object or deps.__module__ == "typing":
+                continue
+            is_protocol = getattr(deps, "_is_protocol", False)
+            if not is_protocol or getattr(deps, "_is_runtime_protocol", False):
+                return deps
+    return None
+
+
+def _contexts_in(hint: object) -> list[object]:
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return [member for member in members if (get_origin(member) or member) is ToolContext]
 
 
 def runs_async(handler: Handler, *, tool: str) -> bool:
@@ -124,13 +164,13 @@ def _takes(signature: inspect.Signature, count: int) -> bool:
     return True
 
 
-def _second_is_context(handler: Handler, signature: inspect.Signature) -> bool:
-    """Return whether the second parameter takes the context, according to its type hint."""
+def _second_hint(handler: Handler, signature: inspect.Signature) -> object:
+    """Return the type hint of the second parameter; None if there is none."""
     if not _takes(signature, 2):
-        return False
+        return None
     second = [*signature.parameters][1:2]
     try:
         hints = resolved_hints(callable_target(handler))
     except SchemaError:
-        return False  # not an error, because the dict form needs no hints
-    return bool(second) and is_context_hint(hints.get(second[0]))
+        return None  # not an error, because the dict form needs no hints
+    return hints.get(second[0]) if second else None

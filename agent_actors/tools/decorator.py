@@ -8,8 +8,8 @@ from agent_actors.errors import ConfigError, SchemaError
 from agent_actors.schema.docstrings import parse_docstring
 from agent_actors.schema.generate import parameters_schema
 from agent_actors.schema.type_hints import callable_target, parameters_of
-from agent_actors.tools.binding import ByName, Handler, is_context_hint
-from agent_actors.tools.tool import OnCancel, Tool, Validator, check_name
+from agent_actors.tools.binding import ByName, Handler, deps_of_context, is_context_hint
+from agent_actors.tools.tool import Offered, OnCancel, PathsOf, Tool, Validator, check_name
 
 # Means "not passed", as opposed to None, which means a tool without a schema.
 _FROM_HINTS: Final[Mapping[str, object]] = {}
@@ -26,7 +26,9 @@ class ToolOptions(TypedDict, total=False):
     read_only: bool
     destructive: bool | None
     idempotent: bool | None
-    open_world: bool
+    open_world: bool | None
+    paths: PathsOf | None
+    offered: Offered | None
 
 
 @overload
@@ -67,7 +69,7 @@ def tool(
         input_schema: The schema for the dict form. If None, any object is accepted without
             validation.
         **options: `timeout`, `exclusive`, `max_concurrency`, `on_cancel`, `validator`, `read_only`,
-        `destructive`, `idempotent`, `open_world`; see `Tool`.
+        `destructive`, `idempotent`, `open_world`, `paths`, `offered`; see `Tool`.
 
     Raises:
         ConfigError: The tool is invalid. The message names the tool and the problem.
@@ -99,16 +101,25 @@ def _typed(
     check_name(name)
     try:
         parameters = parameters_of(function)
-        contexts = [item.name for item in parameters if is_context_hint(item.hint)]
-        taken = tuple(item for item in parameters if item.name not in contexts)
+        contexts = [item for item in parameters if is_context_hint(item.hint)]
+        taken = tuple(item for item in parameters if item not in contexts)
         schema = parameters_schema(taken)
+        checked = parameters_schema(taken, validates_pydantic=False)
     except SchemaError as error:
         raise SchemaError(f"tool {name!r}: {error}") from None
     if len(contexts) > 1:
         raise ConfigError(
-            f"tool {name!r}: expected at most one ToolContext parameter; got {', '.join(contexts)}"
+            f"tool {name!r}: expected at most one ToolContext parameter; got "
+            f"{', '.join(item.name for item in contexts)}"
         )
-    binding = ByName(name, taken, contexts[0] if contexts else None)
+    context = contexts[0] if contexts else None
+    binding = ByName(
+        name,
+        taken,
+        None if context is None else context.name,
+        None if context is None else deps_of_context(context.hint),
+        None if checked == schema else checked,
+    )
     return Tool(
         name, _described(function, description), schema, function, binding=binding, **options
     )

@@ -25,26 +25,32 @@ class ToolOutput:
         content: The result that the model receives: text, JSON, or blocks in their dict form.
         data: Additional structured data for the caller; the model does not receive it.
         is_error: True if the call failed; `content` then contains the reason.
+        untrusted: True if the content comes from outside, so that it is marked as data in what the
+            model sees; False if the tool itself wrote it. None: as `Tool.untrusted_results` says.
     """
 
     content: str | JsonObject | list[JsonValue]
     data: JsonValue = attrs.field(default=None, kw_only=True)
     is_error: bool = attrs.field(default=False, kw_only=True)
+    untrusted: bool | None = attrs.field(default=None, kw_only=True)
 
 
 def to_output(value: object) -> ToolOutput:
     """Convert a handler's return value to a `ToolOutput` that shares no mutable part with it.
 
-    Text stays text; None becomes empty text. Dicts, lists, attrs and dataclass instances become
-    JSON values; numbers, bools and enums become JSON text. A block, or each block in a list of
-    blocks, is converted to its dict form.
+    Text stays text; None becomes empty text. Dicts, lists, and instances of attrs classes,
+    dataclasses, NamedTuples and models of pydantic become JSON values; numbers, bools and enums
+    become JSON text. A block, or each block in a list of blocks, is converted to its dict form.
 
     Raises:
         TypeError: The value cannot be represented in JSON. The message names the type and the path.
     """
     if isinstance(value, ToolOutput):
         return ToolOutput(
-            _content(value.content), data=to_json(value.data), is_error=value.is_error
+            _content(value.content),
+            data=to_json(value.data),
+            is_error=value.is_error,
+            untrusted=value.untrusted,
         )
     return ToolOutput(_content(value))
 
@@ -72,6 +78,8 @@ def converts_fast(value: object) -> bool:
             waiting += [getattr(part, field.name, None) for field in attrs.fields(cls)]
         elif dataclasses.is_dataclass(part):
             waiting += [getattr(part, field.name, None) for field in dataclasses.fields(part)]
+        elif hasattr(type(part), "__pydantic_serializer__"):
+            waiting += vars(part).values()
     return not waiting and left >= 0
 
 

@@ -15,7 +15,7 @@ JSON is an error, because prose is never searched for JSON.
 import json
 import re
 from collections.abc import Mapping
-from typing import Final, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, cast
 
 import attrs
 import msgspec
@@ -23,12 +23,15 @@ import msgspec
 from agent_actors.codec.json_values import to_json_object
 from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, copy_json, nests_deeper
 from agent_actors.domain.model import OutputSchema
+from agent_actors.domain.run import Partial
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
 from agent_actors.protocol.response.arguments import GoodArguments, parse_arguments
 from agent_actors.schema.convert import describe_value, structure_value
 from agent_actors.schema.generate import hint_schema
 from agent_actors.schema.strict import strict_form
-from agent_actors.schema.validate import Check, compile_schema
+
+if TYPE_CHECKING:
+    from agent_actors.schema.validate import Check
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -81,8 +84,8 @@ class OutputSpec(Generic[T_co]):
     Schema, use `json_schema`.
 
     Args:
-        form: An attrs class, a dataclass, a TypedDict, or any other type that is allowed for a
-            tool's parameter.
+        form: An attrs class, a dataclass, a TypedDict, a model or a `TypeAdapter` of pydantic, or
+            any other type that is allowed for a tool's parameter.
         name: The name on the wire. If empty, the type's name.
         description: Description for the model. If empty, the type's docstring.
         strict: True to make endpoints with a strict mode enforce the schema; None means True if the
@@ -99,7 +102,7 @@ class OutputSpec(Generic[T_co]):
     strict: bool | None = attrs.field(default=None, kw_only=True)
     schema: OutputSchema = attrs.field(init=False, repr=False)
     _bare: bool = attrs.field(init=False, repr=False)
-    _check: Check = attrs.field(init=False, repr=False)
+    _check: "Check" = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         own = _schema_of(self.form)
@@ -108,7 +111,9 @@ class OutputSpec(Generic[T_co]):
         schema = _around(own) if bare else own
         _set(self, "schema", _output_schema(self, name, schema, str(own.get("description") or "")))
         _set(self, "_bare", bare)
-        _set(self, "_check", _checker(schema, name))
+        checked = _schema_of(self.form, validates_pydantic=False)
+        checked = _around(checked) if bare else {"type": "object", **checked}
+        _set(self, "_check", _checker(checked, name))
 
     @staticmethod
     def json_schema(
@@ -156,6 +161,29 @@ class OutputSpec(Generic[T_co]):
             fault = str(error)
             return Invalid(fault, f"Invalid response: {fault}. Give the complete response again.")
 
+    def partial(self, document: JsonValue) -> Partial[T_co]:
+        """Return the output so far, from the beginning of a response.
+
+        Args:
+            document: The JSON so far, with its open containers closed.
+        """
+        if self._bare and isinstance(document, dict):
+            document = document.get(FIELD)
+        return Partial(document, self._convert_partial)
+
+    def _convert_partial(self, data: JsonValue) -> T_co | None:
+        if isinstance(self.form, Mapping):
+            return cast(T_co, copy_json(data))
+        rest: JsonValue = copy_json(data)
+        while True:
+            try:
+                # A failed conversion leaves the value unchanged, but a result shares its parts.
+                made = structure_value(copy_json(rest), self.form, tool=self.schema.name)
+                return cast(T_co, made)
+            except ToolArgumentsError:
+                if not _drop_last_item(rest):
+                    return None
+
     def _read(self, value: JsonObject) -> Valid[T_co]:
         data = value[FIELD] if self._bare else value
         own = copy_json(data)  # the result may share parts with its argument
@@ -192,10 +220,25 @@ def as_output_spec(form: object) -> OutputSpec[object] | None:
     return OutputSpec(form)
 
 
-def _schema_of(form: object) -> JsonObject:
+def _drop_last_item(value: JsonValue) -> bool:
+    """Remove the last item of the innermost list at the end of a value; return False if none."""
+    innermost: list[JsonValue] | None = None
+    while value and isinstance(value, dict | list):
+        if isinstance(value, list):
+            innermost = value
+            value = value[-1]
+        else:
+            value = value[next(reversed(value))]
+    if innermost is None:
+        return False
+    innermost.pop()
+    return True
+
+
+def _schema_of(form: object, *, validates_pydantic: bool = True) -> JsonObject:
     if not isinstance(form, Mapping):
         try:
-            return hint_schema(form, name=FIELD)
+            return hint_schema(form, name=FIELD, validates_pydantic=validates_pydantic)
         except SchemaError as error:
             raise SchemaError(f"output_type: {error}") from None
     try:
@@ -240,7 +283,9 @@ def _output_schema(
     return OutputSchema(name, schema, spec.description or description, strict)
 
 
-def _checker(schema: JsonObject, name: str) -> Check:
+def _checker(schema: JsonObject, name: str) -> "Check":
+    from agent_actors.schema.validate import compile_schema  # noqa: PLC0415 - slow to import
+
     try:
         return compile_schema(schema, tool=name)
     except SchemaError as error:

@@ -70,7 +70,7 @@ class _Traits(TypedDict, total=False):
     read_only: bool
     destructive: bool | None
     idempotent: bool | None
-    open_world: bool
+    open_world: bool | None
 
 
 def as_tool(obj: object) -> Tool:

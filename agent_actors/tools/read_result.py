@@ -66,19 +66,17 @@ def cut_notice(call_id: str, shown: int, total: int, *, readable: bool) -> str:
         total: The number of bytes in the complete text.
         readable: True if the model can read the rest.
     """
-    rest = (
-        f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={shown} to continue reading."
-        if readable
-        else "The rest is not available."
-    )
+    rest = _how_to_continue(call_id, shown) if readable else "The rest is not available."
     return f"\n\n[This result was cut after {shown} of {total} bytes. {rest}]"
 
 
 def page_notice(call_id: str, start: int, end: int, total: int) -> str:
     """Return the notice after a part of a result, from byte `start` to byte `end`."""
-    rest = "This is the end of the result."
-    if end < total:
-        rest = (
-            f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={end} to continue reading."
-        )
+    rest = _how_to_continue(call_id, end) if end < total else "This is the end of the result."
     return f"\n\n[These are bytes {start} to {end} of {total}. {rest}]"
+
+
+def _how_to_continue(call_id: str, offset: int) -> str:
+    return (
+        f"Call {READ_RESULT} with tool_use_id={call_id!r} and offset={offset} to continue reading."
+    )

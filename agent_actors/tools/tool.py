@@ -8,25 +8,35 @@ dict, or by name in the annotated types).
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, Never, TypeAlias, get_args
 
 import attrs
 
 from agent_actors.codec.openai_messages import ToolDict, tool_to_openai
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.model import ToolSpec
+from agent_actors.domain.run import AgentContext
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
 from agent_actors.schema.shorthand import object_schema
-from agent_actors.schema.validate import Check, compile_schema
 from agent_actors.tools.binding import Binding, Handler, OneDict, runs_async
 from agent_actors.tools.context import DetachedContext, ToolContext
 from agent_actors.tools.output import ToolOutput, to_output
+
+if TYPE_CHECKING:
+    from agent_actors.schema.validate import Check
 
 OnCancel: TypeAlias = Literal["join", "abandon"]
 Validator: TypeAlias = Callable[[JsonObject], str | None]
 # A validator that takes the name of the tool and the arguments.
 ToolValidator: TypeAlias = Callable[[str, JsonObject], str | None]
+
+# Returns whether the model may call the tool in its next response. The function may declare the
+# type of the dependencies that it needs.
+Offered: TypeAlias = Callable[[AgentContext[Never]], bool | Awaitable[bool]]
+
+# Returns the paths that a call with these arguments affects.
+PathsOf: TypeAlias = Callable[[JsonObject], Sequence[str]]
 
 # The strictest rule among common endpoints.
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -59,9 +69,16 @@ class Tool:
             True with `read_only`.
         open_world: True if the tool accesses more than a closed domain on this machine: the
             network, other people, arbitrary programs.
+        untrusted_results: True if the results come from outside, so that they are marked as data
+            in what the model sees: `open_world=True` was passed.
+        paths: Returns the paths that a call affects, if they are inside an argument, as in a patch;
+            otherwise None. Permission rules then apply to these paths.
+        offered: Returns whether the model may call the tool in its next response; None: always.
         binding: Defines how the handler receives the arguments.
         is_async: True if the handler is async.
         takes_context: True if the handler takes a `ToolContext`.
+        deps_type: The class of the dependencies that the handler needs, from its hint
+            `ToolContext[Database]`; None if it names none.
     """
 
     name: str
@@ -78,11 +95,15 @@ class Tool:
     destructive: bool
     idempotent: bool
     open_world: bool
+    untrusted_results: bool
+    paths: PathsOf | None
+    offered: Offered | None
     binding: Binding = attrs.field(repr=False)
     is_async: bool
     takes_context: bool
+    deps_type: type | None
     _detached: DetachedContext = attrs.field(repr=False)
-    _check_schema: Check | None = attrs.field(repr=False)
+    _check_schema: "Check | None" = attrs.field(repr=False)
 
     def __init__(
         self,
@@ -99,7 +120,9 @@ class Tool:
         read_only: bool = False,
         destructive: bool | None = None,
         idempotent: bool | None = None,
-        open_world: bool = True,
+        open_world: bool | None = None,
+        paths: PathsOf | None = None,
+        offered: Offered | None = None,
         binding: Binding | None = None,
     ) -> None:
         """Create a tool whose handler takes one dict of arguments, or a tool without a handler.
@@ -128,7 +151,17 @@ class Tool:
             destructive: True if the tool may overwrite, delete or revert something; None means the
                 opposite of `read_only`.
             idempotent: True if a repeated call has no further effect; ignored with `read_only`.
-            open_world: True if the tool accesses more than a closed domain on this machine.
+            open_world: True if the tool accesses more than a closed domain on this machine; its
+                results are then marked as data in what the model sees. None means True for
+                permissions, without the mark.
+            paths: A function that returns the paths that a call affects, for a tool whose paths are
+                inside an argument, as in a patch. A permission rule without a field, such as
+                `ApplyPatch(src/**)`, applies to them: it allows a call if it matches all paths, and
+                denies it if it matches one.
+            offered: A function, sync or async, that is called before each model call with an
+                `AgentContext`, and returns whether the model may call the tool in its response;
+                None: always. A call of a tool that was not offered gets an error result, as for an
+                unknown tool.
             binding: Defines how a handler that does not take a single dict receives the arguments;
                 `@tool` sets it for a typed function.
 
@@ -142,6 +175,9 @@ class Tool:
         handler = _carried_out_elsewhere if handler is None else handler
         is_async = runs_async(handler, tool=name)
         schema = None if input_schema is None else _schema(input_schema, tool=name)
+        # The validator is slow to import, and programs without tools do not need it.
+        from agent_actors.schema.validate import compile_schema  # noqa: PLC0415
+
         bound = binding or OneDict.of(handler, tool=name)
         self.__attrs_init__(  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
             name,
@@ -157,12 +193,16 @@ class Tool:
             read_only,
             not read_only if destructive is None else destructive,
             read_only or idempotent is True,
-            open_world,
+            open_world is not False,
+            open_world is True,
+            paths,
+            offered,
             bound,
             is_async,
             bound.takes_context,
+            bound.deps_type,
             DetachedContext(name),
-            None if schema is None else compile_schema(schema, tool=name),
+            None if schema is None else compile_schema(bound.checked_schema or schema, tool=name),
         )
 
     @property
@@ -194,12 +234,16 @@ class Tool:
             if fault:
                 raise ToolArgumentsError(fault, tool=self.name)
 
-    async def execute(self, arguments: Mapping[str, JsonValue]) -> object:
+    async def execute(self, arguments: Mapping[str, JsonValue], *, deps: object = None) -> object:
         """Validate the arguments, call the handler, and return its return value unchanged.
 
         Use this method without a runtime, in manual mode. A sync handler runs in the calling thread
         and blocks the event loop until it returns. The handler receives a deep copy of the
         arguments.
+
+        Args:
+            arguments: The arguments.
+            deps: The dependencies for `ctx.deps`, for example a substitute in a test.
 
         Raises:
             ToolArgumentsError: The arguments are invalid.
@@ -208,7 +252,8 @@ class Tool:
         """
         own = copy_object(arguments)
         self.check(own)
-        result = self.binding.call(self.handler, own, self._detached)
+        context = self._detached if deps is None else DetachedContext(self.name, deps)
+        result = self.binding.call(self.handler, own, context)
         return await result if inspect.isawaitable(result) else result
 
     async def invoke(self, arguments: JsonObject, context: ToolContext | None) -> ToolOutput:
@@ -234,7 +279,10 @@ class Tool:
         Cancellation: depends on the handler.
         """
         result = self._call(arguments, context)
-        return await result if inspect.isawaitable(result) else result
+        # `iscoroutine` takes a quarter of the time of `isawaitable`.
+        if inspect.iscoroutine(result) or inspect.isawaitable(result):
+            return await result
+        return result
 
     def invoke_sync(self, arguments: JsonObject, context: ToolContext | None) -> ToolOutput:
         """Call a sync handler with validated arguments, in the calling thread.
@@ -321,7 +369,7 @@ def _check_traits(
     read_only: bool,
     destructive: bool | None,
     idempotent: bool | None,
-    open_world: bool,
+    open_world: bool | None,
 ) -> None:
     # These values may come from untyped code. A text such as "false" would count as true, and a
     # permission check that relies on it would allow too much.
@@ -329,7 +377,7 @@ def _check_traits(
         ("read_only", read_only, False),
         ("destructive", destructive, True),
         ("idempotent", idempotent, True),
-        ("open_world", open_world, False),
+        ("open_world", open_world, True),
     ):
         if not (isinstance(value, bool) or (may_be_none and value is None)):
             raise ConfigError(f"tool {name!r}: {trait} must be True or False; got {value!r:.80}")

@@ -7,6 +7,7 @@ module does not know HTTP.
 
 import errno
 import ipaddress
+import math
 import os
 import socket
 import ssl
@@ -15,10 +16,19 @@ from typing import Final
 import attrs
 import trio
 
-from agent_actors.transport.errors import ConnectFailed, ConnectTimeout, reason_of, root_of
+from agent_actors.transport.addresses import AddressCheck
+from agent_actors.transport.errors import (
+    AddressRefused,
+    ConnectFailed,
+    ConnectTimeout,
+    reason_of,
+    root_of,
+)
 from agent_actors.transport.tls import TlsLayer, verifying_context
 
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EWOULDBLOCK})
+# Seconds to wait for one of several checked addresses before the next one is tried.
+_NEXT_ADDRESS: Final = 3.0
 
 
 @attrs.frozen
@@ -37,7 +47,11 @@ class Origin:
 
 
 async def dial(
-    origin: Origin, *, connect_timeout: float, context: ssl.SSLContext | None
+    origin: Origin,
+    *,
+    connect_timeout: float,
+    context: ssl.SSLContext | None,
+    check_address: AddressCheck | None = None,
 ) -> tuple[socket.socket, TlsLayer | None]:
     """Connect to an origin.
 
@@ -45,8 +59,11 @@ async def dial(
         origin: The destination.
         connect_timeout: The time limit for all steps together, in seconds; `math.inf` for no limit.
         context: The trusted certificates; None for the shared context of the process.
+        check_address: Checks every address of the host before any connection is opened; None if
+            all addresses are allowed.
 
     Raises:
+        AddressRefused: `check_address` refused an address of the host.
         ConnectFailed: No address accepted the connection, or TLS failed.
         ConnectTimeout: The timeout expired.
         ConfigError: The certificates named in the environment cannot be read.
@@ -55,7 +72,7 @@ async def dial(
     """
     try:
         with trio.move_on_after(connect_timeout):
-            return await _connect(origin, context)
+            return await _connect(origin, context, check_address)
     except (OSError, UnicodeError) as error:
         # The peer refused the connection, no file descriptor is free, or the host name is invalid.
         raise ConnectFailed(reason_of(error)) from root_of(error)
@@ -63,13 +80,16 @@ async def dial(
 
 
 async def _connect(
-    origin: Origin, context: ssl.SSLContext | None
+    origin: Origin, context: ssl.SSLContext | None, check_address: AddressCheck | None
 ) -> tuple[socket.socket, TlsLayer | None]:
     address = _address_of(origin.host)
-    if address is None:
+    if check_address is not None:
+        sock = await _connect_checked(origin, check_address)
+    elif address is None:
         sock = await _connect_by_name(origin)
     else:
-        sock = await _connect_by_address(origin, address.version)
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        sock = await _connect_by_address(family, (origin.host, origin.port))
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not origin.secure:
@@ -89,13 +109,33 @@ def _address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
         return None
 
 
-async def _connect_by_address(origin: Origin, version: int) -> socket.socket:
+async def _connect_checked(origin: Origin, check: AddressCheck) -> socket.socket:
+    """Resolve the host once, check all of its addresses, and connect to one of them.
+
+    A second resolution could return other addresses, which were not checked.
+    """
+    found = await trio.socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    addresses = tuple(dict.fromkeys((item[0], item[4]) for item in found))
+    for _, address in addresses:
+        if reason := check(str(address[0])):
+            raise AddressRefused(f"the address of the host, {address[0]}, is {reason}")
+    failure = OSError(errno.EHOSTUNREACH, os.strerror(errno.EHOSTUNREACH))
+    for position, (family, address) in enumerate(addresses, 1):
+        last = position == len(addresses)
+        with trio.move_on_after(math.inf if last else _NEXT_ADDRESS):
+            try:
+                return await _connect_by_address(family, address)
+            except OSError as error:
+                failure = error
+    raise failure
+
+
+async def _connect_by_address(family: int, address: tuple[str | int | bytes, ...]) -> socket.socket:
     # A single address needs neither a nursery nor a thread, which saves three quarters of the cost.
-    family = socket.AF_INET if version == 4 else socket.AF_INET6
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        code = sock.connect_ex((origin.host, origin.port))
+        code = sock.connect_ex(address)
         if code in _UNDER_WAY:
             await trio.lowlevel.wait_writable(sock)
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

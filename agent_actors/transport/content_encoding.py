@@ -112,7 +112,7 @@ class Unpacker:
             ContentCut: The data ended within a member.
         """
         if self._rest or (self._member is not None and not self._member.eof):
-            raise ContentCut(f"the end of the {self._coding} data is missing")
+            raise ContentCut(f"the {self._coding} data is truncated")
 
     def _decompress(self, member: _Member, data: bytes) -> bytes:
         try:

@@ -21,6 +21,10 @@ class ConnectFailed(Exception):
     """The connection could not be made."""
 
 
+class AddressRefused(ConnectFailed):
+    """The host has an address that must not be connected to."""
+
+
 class ConnectTimeout(Exception):
     """The connection was not made in time."""
 

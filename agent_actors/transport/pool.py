@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 import trio
 
+from agent_actors.transport.addresses import AddressCheck
 from agent_actors.transport.connect import Origin, dial
 from agent_actors.transport.connection import CloseReason, Connection
 from agent_actors.transport.errors import ConnectFailed, reason_of, root_of
@@ -47,12 +48,15 @@ class PoolLimits:
             queue.
         keepalive: The time, in seconds, for which an idle connection is kept open.
         ssl_context: The trusted certificates; None for the shared context of the process.
+        check_address: Checks every address of a host before a connection is opened; None if all
+            addresses are allowed.
     """
 
     connect_timeout: float = DEFAULT_CONNECT_TIMEOUT
     max_connections: float = DEFAULT_MAX_CONNECTIONS
     keepalive: float = DEFAULT_KEEPALIVE
     ssl_context: ssl.SSLContext | None = None
+    check_address: AddressCheck | None = None
 
 
 @attrs.define(eq=False)
@@ -154,6 +158,7 @@ class Pool:
                 limits.connect_timeout if connect_timeout is None else connect_timeout
             ),
             context=limits.ssl_context,
+            check_address=limits.check_address,
         )
         if self._closed:
             sock.close()

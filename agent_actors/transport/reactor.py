@@ -6,6 +6,8 @@ sockets that have become readable in the meantime. It calls each connection, whi
 passes on the data synchronously, without waking a task. The reactor does not know what the data
 means: each watched descriptor has a method `ready` that must neither block nor raise.
 
+- While many descriptors are busy, the reactor waits up to a tick between two looks, so that one
+  look serves several of them; see `read_tick`.
 - The task is a trio system task, so that a provider works with and without a runtime. It starts
   with the first descriptor and ends with the last one.
 - While a descriptor must not be read, it is not in the epoll set. Otherwise the peer's disconnect,
@@ -26,6 +28,7 @@ import attrs
 import trio
 
 from agent_actors.kernel.timers import Timers
+from agent_actors.transport.read_tick import READ_TICK, ReadTick
 
 READ_SIZE: Final = 64 * 1024
 """The size of one read, in bytes. With larger reads, a busy stream could delay the others."""
@@ -53,10 +56,12 @@ class Reactor(Protocol):
     Attributes:
         alarms: Timers for the deadlines of connections.
         buffer: A buffer that `ready` may read into; its content is valid until `ready` returns.
+        tick: Decides when a busy reactor pauses.
     """
 
     alarms: Timers
     buffer: memoryview
+    tick: ReadTick
 
     def watch(self, descriptor: int, watched: Watched) -> None:
         """Call `watched.ready` whenever the descriptor is readable."""
@@ -75,9 +80,14 @@ class Reactor(Protocol):
 
 
 class EpollReactor:
-    """A reactor with one epoll set and one task for all descriptors."""
+    """A reactor with one epoll set and one task for all descriptors.
 
-    def __init__(self) -> None:
+    Args:
+        tick: Seconds between two looks under load; 0: no pauses.
+    """
+
+    def __init__(self, tick: float = READ_TICK) -> None:
+        self.tick: ReadTick = ReadTick(tick)
         self.alarms: Timers = Timers()
         self.buffer: memoryview = memoryview(bytearray(READ_SIZE))
         self._watched: dict[int, Watched] = {}
@@ -110,16 +120,15 @@ class EpollReactor:
         """
         while self._epoll is not None and not self._watched:
             await self._ended.wait()
+        if not self._watched:
+            await self.alarms.stop_if_empty()
 
     async def _run(self, epoll: select.epoll) -> None:
         try:
             while self._watched:
                 # One cancel scope for as long as any descriptor is watched, not one for each wait.
                 with trio.CancelScope() as self._wait:
-                    while True:
-                        await trio.lowlevel.wait_readable(epoll.fileno())
-                        while self._handle(epoll.poll(0, _BATCH)) == _BATCH:  # noqa: ASYNC110
-                            await trio.lowlevel.checkpoint()
+                    await self._look_repeatedly(epoll)
         finally:
             # If any descriptors are left, trio.run is ending. Nothing may be started between here
             # and the end of the task.
@@ -128,6 +137,23 @@ class EpollReactor:
             self._epoll = None
             epoll.close()
             self._ended.set()
+
+    async def _look_repeatedly(self, epoll: select.epoll) -> None:
+        clock, tick = trio.lowlevel.current_clock(), self.tick
+        pause: float | None = None
+        while True:
+            if pause is None:
+                await trio.lowlevel.wait_readable(epoll.fileno())
+            else:
+                await trio.sleep(pause)
+            began = clock.current_time()
+            found = handled = self._handle(epoll.poll(0, _BATCH))
+            while handled == _BATCH:
+                await trio.lowlevel.checkpoint()
+                handled = self._handle(epoll.poll(0, _BATCH))
+                found += handled
+            ended = clock.current_time()
+            pause = tick.pause(began, ended, found=found, watched=len(self._watched))
 
     def _handle(self, events: list[tuple[int, int]]) -> int:
         watched = self._watched
@@ -145,9 +171,10 @@ class _Waiting:
 
 
 class WaitReactor:
-    """A reactor with one task for each descriptor, for platforms without epoll."""
+    """A reactor with one task for each descriptor, for platforms without epoll. It never pauses."""
 
     def __init__(self) -> None:
+        self.tick: ReadTick = ReadTick(0)
         self.alarms: Timers = Timers()
         self.buffer: memoryview = memoryview(bytearray(READ_SIZE))
         self._waiting: dict[int, _Waiting] = {}
@@ -177,6 +204,8 @@ class WaitReactor:
         """
         while self._tasks and not self._waiting:
             await self._ended.wait()
+        if not self._waiting:
+            await self.alarms.stop_if_empty()
 
     async def _run(self, descriptor: int, waiting: _Waiting) -> None:
         try:
@@ -212,3 +241,8 @@ def current_reactor() -> Reactor:
 def use_reactor(reactor: Reactor) -> None:
     """Use this reactor in the current `trio.run`. For tests; call it before anything is watched."""
     _reactor.set(reactor)
+
+
+def set_read_tick(seconds: float) -> None:
+    """Set the tick of all connections of this `trio.run`; 0: never pause."""
+    current_reactor().tick.seconds = seconds

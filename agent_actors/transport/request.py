@@ -7,13 +7,15 @@ are idempotent. It does no I/O.
 import functools
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
-import httpx
 
 from agent_actors.transport.connect import Origin
 from agent_actors.transport.errors import BadRequest
+
+if TYPE_CHECKING:
+    import httpx
 
 # RFC 9110, 9.2.2: sending one of these requests twice has the same effect as sending it once.
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
@@ -63,13 +65,15 @@ def parse_url(url: str) -> Target:
     Raises:
         BadRequest: No request can be sent to this URL.
     """
+    import httpx  # noqa: PLC0415 - slow to import, and only needed for requests
+
     try:
         return target_of(httpx.URL(url))
     except httpx.InvalidURL as error:
         raise BadRequest(str(error)) from error
 
 
-def target_of(url: httpx.URL) -> Target:
+def target_of(url: "httpx.URL") -> Target:
     """Return the destination of a URL.
 
     Raises:

@@ -15,7 +15,6 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-import httpx
 import trio
 
 from agent_actors.errors import ConfigError
@@ -43,6 +42,8 @@ def verifying_context() -> ssl.SSLContext:
     # OpenSSL ignores a missing directory and would then reject every certificate.
     if variable == "SSL_CERT_DIR" and not _is_readable_directory(path):
         raise _unreadable(variable, path, "is not a readable directory")
+    import httpx  # noqa: PLC0415 - slow to import, and only needed for connections
+
     try:
         return httpx.create_ssl_context()
     except OSError as error:

@@ -1,25 +1,21 @@
-"""A web service on asyncio, for example with uvicorn, that streams runs to browsers.
+"""A FastAPI service that streams runs to browsers as server-sent events.
 
 uvicorn --timeout-graceful-shutdown 10 web_service_asyncio:app
-
-It imports `from_asyncio.py`. FastAPI is based on Starlette and accepts the same response.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
-from from_asyncio import Agents
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_actors import AgentError, AgentOptions
+from agent_actors.asyncio import RunStream, Runtime, open_runtime
 from agent_actors.errors import ConfigError, SessionBusy
-from agent_actors.events import Event, dumps_event
+from agent_actors.events import dumps_event
 
 agent = AgentOptions(
     model=os.environ.get("MODEL", "qwen3-32b"),
@@ -38,7 +34,7 @@ class EventStream(Response):
     notices a disconnected browser only at the next event.
     """
 
-    def __init__(self, run: AbstractAsyncContextManager[AsyncIterator[Event]]) -> None:
+    def __init__(self, run: RunStream[object]) -> None:
         super().__init__(media_type="text/event-stream", headers={"cache-control": "no-store"})
         del self.headers["content-length"]
         self._run = run
@@ -61,11 +57,12 @@ class EventStream(Response):
         started = False
         try:
             async with self._run as events:
-                async for event in events:
+                async for batch in events.batches():
                     if not started:
                         await send(self._head())
                         started = True
-                    await send(body(f"event: {event.type}\ndata: {dumps_event(event)}\n\n"))
+                    frames = (f"event: {e.type}\ndata: {dumps_event(e)}\n\n" for e in batch)
+                    await send(body("".join(frames)))
         except AgentError as error:
             if not started:
                 return error
@@ -101,23 +98,23 @@ def status_of(error: AgentError) -> int:
             return 503
 
 
-def make_app(options: AgentOptions) -> Starlette:
+def make_app(options: AgentOptions) -> FastAPI:
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncGenerator[dict[str, Agents]]:
-        async with Agents() as agents:
-            yield {"agents": agents}
+    async def lifespan(app: FastAPI) -> AsyncGenerator[dict[str, Runtime]]:
+        async with open_runtime() as runtime:
+            yield {"runtime": runtime}
 
-    async def say(request: Request) -> Response:
-        """Run the user's prompt, and stream the response."""
-        agents: Agents = request.state.agents
-        prompt = (await request.body()).decode(errors="replace")
-        session = request.path_params["session"]
-        return EventStream(agents.stream(prompt, options, session_id=session))
+    app = FastAPI(lifespan=lifespan)
 
     # Your own middleware must check who may use which session.
-    return Starlette(
-        lifespan=lifespan, routes=[Route("/sessions/{session}", say, methods=["POST"])]
-    )
+    @app.post("/sessions/{session}")
+    async def say(session: str, request: Request) -> Response:
+        """Run the user's prompt, and stream the response."""
+        runtime: Runtime = request.state.runtime
+        prompt = (await request.body()).decode(errors="replace")
+        return EventStream(runtime.stream(prompt, options, session_id=session))
+
+    return app
 
 
 app = make_app(agent)

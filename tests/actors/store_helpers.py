@@ -24,6 +24,7 @@ class ToldStore(MemoryStore):
         batches: The session ids of each commit that began.
         loads: The arguments of each load.
         forgotten: Sessions that were evicted.
+        compacted: Sessions whose memory was to be reduced.
     """
 
     before_commit: "Hook | None" = None
@@ -32,6 +33,7 @@ class ToldStore(MemoryStore):
     batches: list[list[str]] = attrs.field(factory=list[list[str]])
     loads: list[tuple[str, int]] = attrs.field(factory=list[tuple[str, int]])
     forgotten: list[str] = attrs.field(factory=list[str])
+    compacted: list[str] = attrs.field(factory=list[str])
     closed: int = 0
 
     async def load(self, session_id: str, *, after_seq: int = 0) -> Sequence[AnyEvent]:
@@ -52,6 +54,10 @@ class ToldStore(MemoryStore):
     def evicted(self, session_id: str) -> None:
         self.forgotten.append(session_id)
         super().evicted(session_id)
+
+    def compact(self, session_id: str) -> None:
+        self.compacted.append(session_id)
+        super().compact(session_id)
 
     async def aclose(self) -> None:
         self.closed += 1

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from agent_actors.actors.append_batches import GATHER, AppendBatches
+from agent_actors.actors.session_log import GATHER, AppendBatches
 from agent_actors.kernel.mailbox import Mailbox
 
 

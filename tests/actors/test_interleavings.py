@@ -1,6 +1,8 @@
 """Any schedule of requests, cancellations and releases, in any order of tasks."""
 
 import math
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import attrs
 import trio
@@ -12,6 +14,8 @@ from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
 from agent_actors.errors import RuntimeClosed, SessionBusy
 from agent_actors.kernel.actor_loop import ActorLoop
 from tests.actors.helpers import run_in_order
+
+T = TypeVar("T")
 
 # Few distinct times, so that requests, grants and cancellations often meet in one tick.
 STARTS = st.sampled_from([0.0, 1.0, 2.0])
@@ -104,6 +108,16 @@ class Ask:
     work: float
     cleanup: float
     fails: bool
+    # True: the caller performs the work in its own task.
+    inline: bool
+
+    async def of(self, owner: ActorLoop, work: Callable[[], Awaitable[T]]) -> T:
+        if not self.inline:
+            return await owner.ask(work)
+        with owner.inline():
+            await trio.lowlevel.checkpoint_if_cancelled()
+            return await work()
+        raise AssertionError("leaving a block that the actor cancelled raises")
 
 
 ASKS = st.lists(
@@ -114,6 +128,7 @@ ASKS = st.lists(
         work=st.sampled_from([0.0, 1.0, 2.0]),
         cleanup=st.sampled_from([0.0, 1.0]),
         fails=st.booleans(),
+        inline=st.booleans(),
     ),
     max_size=12,
 )
@@ -150,7 +165,7 @@ def test_caller_continues_after_its_worker_ended(
         await trio.sleep(ask.start)
         try:
             with trio.move_on_after(ask.patience):
-                got.add(await owner.ask(lambda: work(number, ask)))
+                got.add(await ask.of(owner, lambda: work(number, ask)))
         except Failed as failed:
             assert failed.args == (number,)  # noqa: PT017 - one of several ends
         except RuntimeClosed:
@@ -200,7 +215,7 @@ def test_crash_releases_every_caller(asks: list[Ask], seed: int, crash: float) -
         await trio.sleep(ask.start)
         try:
             with trio.move_on_after(ask.patience):
-                await owner.ask(lambda: work(ask))
+                await ask.of(owner, lambda: work(ask))
         except Exception as error:  # noqa: BLE001 - compared with the crash below
             failures.append(error)
         ended.append(number)

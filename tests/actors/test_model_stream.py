@@ -25,7 +25,12 @@ from agent_actors.domain.model import (
     UsageDelta,
 )
 from agent_actors.domain.usage import Usage
-from agent_actors.errors import ProviderConnectError, ProviderDeadlineError, ProviderError
+from agent_actors.errors import (
+    AgentError,
+    ProviderConnectError,
+    ProviderDeadlineError,
+    ProviderError,
+)
 from tests.actors.helpers import Attempt, Bug
 
 DEADLINES = Timeouts(first_token=20, idle=5, total=100)
@@ -367,17 +372,38 @@ async def test_provider_error_reaches_caller_and_is_counted(
     assert (found.streams.used, found.streams.peak, found.streams.total) == (0, 1, 1)
 
 
-async def test_sweeper_ends_with_last_stream(
+async def test_stream_runs_in_its_callers_task(
     nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     stream = await serving(nursery, Played(every(1, TextDelta("x"), times=3)))
+    await stream.stream(request_of(), Reader(), DEADLINES)  # starts the sweeper
     workers = stream.owner._workers
     assert workers is not None
     at_rest = len(workers.child_tasks)
     asker = Attempt(nursery, partial(stream.stream, request_of(), Reader(), DEADLINES))
     await wait_all_tasks_blocked()
-    assert len(workers.child_tasks) == at_rest + 2, "the worker and the sweeper"
-    await asker.ended.wait()
-    await wait_all_tasks_blocked()
     assert len(workers.child_tasks) == at_rest
-    assert trio.current_time() == 3.0
+    assert not stream.is_idle
+    await asker.ended.wait()
+    assert stream.is_idle
+
+
+async def test_provider_raising_foreign_cancellation_fails(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    kept: list[BaseException] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as error:
+            kept.append(error)
+            raise
+
+    async def raises(_: ModelSink) -> None:
+        raise kept[0]
+
+    stream = await serving(nursery, Played(raises))
+    with pytest.raises(AgentError, match=r"raised trio\.Cancelled in a task"):
+        await stream.stream(request_of(), Reader(), DEADLINES)
+    assert stream.statistics().streams.used == 0

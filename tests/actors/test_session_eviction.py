@@ -4,6 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from agent_actors.actors.session_log import _SHORT, _WARM
 from tests.actors.helpers import said, scope_of
 from tests.actors.store_helpers import Logged, serve_log
 
@@ -159,3 +160,44 @@ async def test_sweeper_follows_the_number_of_sessions(
         await trio.sleep(4_000)
         await wait_all_tasks_blocked()
         assert len(workers.child_tasks) == at_rest
+
+
+async def test_only_recently_used_sessions_stay_warm(nursery: trio.Nursery) -> None:
+    logged = await serve_log(nursery)
+    for number in range(_WARM + 2):
+        await logged.touch(f"s{number}")
+    assert logged.store.compacted == ["s0", "s1"]
+    await logged.touch("s2")
+    await logged.touch("again s0")
+    assert logged.store.compacted == ["s0", "s1", "s3"], "s2 was used since"
+
+
+async def test_session_in_use_is_not_compacted(nursery: trio.Nursery) -> None:
+    logged = await serve_log(nursery)
+    await logged.touch("held")
+    with logged.lease("held") as lease, await logged.log.open(lease):
+        for number in range(_WARM + 1):
+            await logged.touch(f"s{number}")
+        assert logged.store.compacted == ["s0"]
+
+
+async def test_cold_session_drops_encoded_messages(nursery: trio.Nursery) -> None:
+    logged = await serve_log(nursery)
+    encoded: list[str] = []
+
+    async def open_and_encode(name: str) -> None:
+        with logged.lease(name) as lease, await logged.log.open(lease) as session:
+            count = _SHORT + 1 if name == "long" else 4
+            if not session.state.last_seq:
+                await session.append(scope_of(name), [said(f"{n}") for n in range(count)])
+            session.state.memo.map("key", session.history(), lambda m: encoded.append(m.content))
+
+    await open_and_encode("short")
+    await open_and_encode("long")
+    for number in range(_WARM):
+        await logged.touch(f"s{number}")
+    encoded.clear()
+    await open_and_encode("long")
+    assert encoded == [], "encoding a long conversation again would cost more than it takes"
+    await open_and_encode("short")
+    assert encoded == ["0", "1", "2", "3"]

@@ -52,6 +52,15 @@ def test_every_contender_reads_every_delta(name: str, served: Endpoint) -> None:
     assert cost.wall > 0
 
 
+@pytest.mark.parametrize("name", ["httpx", "engine", "socket", "aiohttp"])
+def test_baselines_send_both_requests_of_tool_loop(name: str, served: Endpoint) -> None:
+    if name == "aiohttp":
+        pytest.importorskip("aiohttp")
+        pytest.importorskip("uvloop")
+    cost = CONTENDERS[name](served.work("tools/8/50", turns=3, at_once=2, deltas=50))
+    assert cost.count == 3 * 50
+
+
 def test_runtime_runs_tools_then_reads_response(served: Endpoint) -> None:
     cost = CONTENDERS["runtime"](served.work("tools/8/50", turns=3, at_once=2, deltas=50))
     assert cost.count == 3 * 50

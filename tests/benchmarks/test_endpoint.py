@@ -1,5 +1,6 @@
 import json
 import socket
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -35,6 +36,17 @@ def test_a_paced_answer_brings_every_delta(served: Endpoint) -> None:
     with client(served, "paced/500/20") as one:
         body = one.post("/chat/completions", json=BODY).content
     assert texts(body) == [f"word{number} " for number in range(20)]
+
+
+def test_timed_response_has_increasing_times(served: Endpoint) -> None:
+    began = time.monotonic()
+    with client(served, "timed/500/20") as one:
+        body = one.post("/chat/completions", json=BODY).content
+    times = [float(text) for text in texts(body)]
+    assert len(times) == 20
+    assert began - 1e-5 <= times[0]
+    assert times == sorted(times)
+    assert times[-1] <= time.monotonic()
 
 
 def test_paced_response_writes_each_delta_separately(served: Endpoint) -> None:

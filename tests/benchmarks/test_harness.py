@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping
 import attrs
 import pytest
 
-from benchmarks.harness import Contender, Cost, Endpoint, Table, Work, compete, run
+from benchmarks.harness import (
+    Contender,
+    Cost,
+    Endpoint,
+    Table,
+    Work,
+    compete,
+    excluding_start,
+    run,
+)
 
 WORK = Work("http://x/burst/5/5/v1", "http://x/burst/1/1/v1", turns=4, at_once=2, deltas=5)
 
@@ -88,3 +97,15 @@ def test_table_names_failures_and_hangs() -> None:
     assert rows["b"]["wall"] == [None, 1]
     assert rows["b"]["turns_per_second"] == 3
     assert rows["c"]["turns_per_second"] is None
+
+
+def test_start_is_subtracted_from_each_round() -> None:
+    table = Table(WORK, {"a": [Cost(10, 1, 20), None], "b": [Cost(6, 1, 20), Cost(6, 1, 20)]})
+    few = Table(
+        attrs.evolve(WORK, deltas=1),
+        {"a": [Cost(2, 1, 4), Cost(2, 1, 4)], "b": [Cost(2, 1, 4), Cost(2, 1, 4)]},
+    )
+    rows = excluding_start(table, few, "a")
+    assert rows["a"]["rounds"] == [500_000, None]
+    assert rows["b"]["rounds"] == [250_000, 250_000]
+    assert rows["b"]["ratio"] == 0.5

@@ -1,4 +1,8 @@
-"""Helpers that run the program in its own process, as a user starts it."""
+"""Helpers that run the program in its own process, as a user starts it.
+
+The processes are forks of one that has imported the program. With `fresh=True`, the helpers start a
+new interpreter instead; a few tests do, to show that the program also works as users start it.
+"""
 
 import os
 import pty
@@ -7,13 +11,13 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 from typing import Final, TextIO
 
 import attrs
 import trio
 
 from agent_actors.testing import ScriptedEndpoint
+from tests import program_helpers
 
 # Seconds; only a failing test waits so long.
 PATIENCE: Final = 30.0
@@ -29,15 +33,11 @@ class Ended:
     err: str
 
 
-# The folder of the module that makes package warnings errors in programs started by tests.
-CHILDREN = Path(__file__).parents[1] / "children"
-
-
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the program's environment, without a developer's endpoint and module path."""
     mine = ("AGENT_ACTORS_", "PYTHONPATH")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(mine)}
-    return {**kept, "PYTHONPATH": str(CHILDREN), "COLUMNS": "80", **(extra or {})}
+    return {**kept, "PYTHONPATH": str(program_helpers.CHILDREN), "COLUMNS": "80", **(extra or {})}
 
 
 def at(endpoint: ScriptedEndpoint) -> tuple[str, ...]:
@@ -46,18 +46,23 @@ def at(endpoint: ScriptedEndpoint) -> tuple[str, ...]:
 
 
 async def agent_actors(
-    *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, fresh: bool = False
 ) -> Ended:
     """Run the program and wait for it to exit."""
     with trio.fail_after(PATIENCE):
-        done = await trio.run_process(
-            [*PROGRAM, *arguments],
-            stdin=stdin,
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-            env=environment(env),
-        )
+        if fresh:
+            done = await trio.run_process(
+                [*PROGRAM, *arguments],
+                stdin=stdin,
+                capture_stdout=True,
+                capture_stderr=True,
+                check=False,
+                env=environment(env),
+            )
+        else:
+            done = await program_helpers.run_program(
+                [*PROGRAM[1:], *arguments], stdin=stdin, env=environment(env)
+            )
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
@@ -95,7 +100,7 @@ def terminal() -> Generator[tuple[TextIO, Callable[[], str]]]:
 class Running:
     """The running program, and the output read so far."""
 
-    process: trio.Process
+    process: trio.Process | program_helpers.Program
     out: str = ""
 
     async def read_until(self, text: str) -> None:
@@ -123,15 +128,24 @@ class Running:
 
 
 @asynccontextmanager
-async def running(*arguments: str, stdin: int = subprocess.DEVNULL) -> AsyncGenerator[Running]:
+async def running(
+    *arguments: str,
+    stdin: int = subprocess.DEVNULL,
+    fresh: bool = False,
+    module: str = program_helpers.PACKAGE,
+) -> AsyncGenerator[Running]:
     """Start the program; at the end of the block, kill it if it is still running."""
-    process = await trio.lowlevel.open_process(
-        [*PROGRAM, *arguments],
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
+    process: trio.Process | program_helpers.Program
+    if fresh:
+        process = await trio.lowlevel.open_process(
+            [sys.executable, "-m", module, *arguments],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+        )
+    else:
+        process = program_helpers.start(["-m", module, *arguments], stdin=stdin, env=environment())
     try:
         yield Running(process)
     finally:

@@ -14,7 +14,9 @@ from rich.console import Console
 
 from agent_actors import AgentOptions
 from agent_actors.cli import app, main
-from agent_actors.cli.answer import OutputOptions, SessionLocation
+from agent_actors.cli.demo import command
+from agent_actors.cli.edits.previews import EditPreviews
+from agent_actors.cli.run_prompt import OutputOptions, SessionLocation
 
 
 @pytest.fixture(autouse=True)
@@ -85,12 +87,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
     found: list[Asked] = []
 
     async def answer(
-        prompt: str, options: AgentOptions, shown: OutputOptions, place: SessionLocation
+        prompt: str,
+        options: AgentOptions,
+        shown: OutputOptions,
+        place: SessionLocation,
+        previews: EditPreviews,
     ) -> int:
+        assert previews.root is None
         found.append(Asked(prompt, options, shown, place))
         return 0
 
-    monkeypatch.setattr(app, "answer", answer)
+    monkeypatch.setattr(app, "run_prompt", answer)
     return found
 
 
@@ -154,7 +161,7 @@ def test_arguments_default_to_those_of_process(
 def test_missing_extra_is_one_line(
     missing: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("app", "display"):
+    for name in ("app", "demo.command", "demo.display"):
         monkeypatch.delitem(sys.modules, f"agent_actors.cli.{name}")
     monkeypatch.setitem(sys.modules, missing, None)
 
@@ -168,7 +175,7 @@ def test_missing_extra_is_one_line(
 
 def test_other_missing_module_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "agent_actors.cli.app")
-    monkeypatch.setitem(sys.modules, "agent_actors.cli.demo", None)
+    monkeypatch.setitem(sys.modules, "agent_actors.cli.demo.command", None)
 
     with pytest.raises(ModuleNotFoundError, match="agent_actors"):
         main(["--help"])
@@ -195,7 +202,7 @@ def test_demo_shows_progress_on_terminal_only(monkeypatch: pytest.MonkeyPatch) -
     def terminal() -> Console:
         return Console(file=shown, force_terminal=True, width=100)
 
-    monkeypatch.setattr(app, "Console", terminal)
+    monkeypatch.setattr(command, "Console", terminal)
 
     assert main(["demo", "--sessions", "2", "--tools", "1"]) == 0
     assert "tools running" in shown.getvalue()
@@ -225,7 +232,7 @@ def test_demo_start_failure_is_reported(
     def refuse(wanted: int) -> None:
         raise PermissionError(1, "no descriptors")
 
-    monkeypatch.setattr("agent_actors.cli.demo._allow_descriptors", refuse)
+    monkeypatch.setattr("agent_actors.cli.demo.runner._allow_descriptors", refuse)
 
     assert main(["demo", "--json"]) == 1
     assert capfd.readouterr() == ("", "error: no descriptors\n")

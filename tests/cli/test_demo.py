@@ -7,10 +7,10 @@ import pytest
 import trio
 
 from agent_actors import AgentOptions, Tool, open_runtime, tool
-from agent_actors.cli import demo as demo_module
-from agent_actors.cli.demo import Demo, DemoPlan
-from agent_actors.cli.tally import ToolGauge, faults_of
-from agent_actors.cli.workload import demo_prompt, demo_tools
+from agent_actors.cli.demo import runner
+from agent_actors.cli.demo.runner import Demo, DemoPlan
+from agent_actors.cli.demo.tally import ToolGauge, faults_of
+from agent_actors.cli.demo.workload import demo_prompt, demo_tools
 from agent_actors.testing import ReplyTurn, ScriptedEndpoint, call, reply, say, status, wait
 from agent_actors.transport.backends.native import HttpExchange
 from tests.cli.helpers import PATIENCE
@@ -50,7 +50,7 @@ async def test_tools_measure_their_parallelism(
 
         return (meet,)
 
-    monkeypatch.setattr(demo_module, "demo_tools", waiting_for_each_other)
+    monkeypatch.setattr(runner, "demo_tools", waiting_for_each_other)
     demo = Demo(DemoPlan(sessions=5, tools=6))
     with trio.fail_after(PATIENCE):
         assert await demo.drive() == 0
@@ -131,7 +131,7 @@ async def test_connections_that_outlive_the_runtime_are_counted(
         left.append(self)
 
     monkeypatch.setattr(HttpExchange, "aclose", forget)
-    monkeypatch.setattr(demo_module, "_GRACE", 0.01)
+    monkeypatch.setattr(runner, "_GRACE", 0.01)
     async with ScriptedEndpoint(lambda _: "Hello.") as endpoint:
         base_url = "" if embedded else endpoint.base_url
         demo = Demo(DemoPlan(sessions=3, tools=0, base_url=base_url, model="m"))
@@ -145,7 +145,7 @@ async def test_connections_that_outlive_the_runtime_are_counted(
 async def test_tasks_that_outlive_the_runtime_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(demo_module, "_GRACE", 0.01)
+    monkeypatch.setattr(runner, "_GRACE", 0.01)
     async with trio.open_nursery() as nursery:
 
         def start_one(wanted: Callable[[], bool]) -> None:
@@ -186,7 +186,7 @@ def test_descriptor_limit_is_raised(
 
     monkeypatch.setattr(resource, "getrlimit", get)
     monkeypatch.setattr(resource, "setrlimit", put)
-    demo_module._allow_descriptors(wanted)
+    runner._allow_descriptors(wanted)
 
     assert set_to == ([] if becomes is None else [becomes])
 
@@ -194,9 +194,9 @@ def test_descriptor_limit_is_raised(
 def test_sockets_are_unknown_without_proc(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(demo_module, "_DESCRIPTORS", demo_module._DESCRIPTORS / "none")
+    monkeypatch.setattr(runner, "_DESCRIPTORS", runner._DESCRIPTORS / "none")
 
-    assert demo_module._open_sockets() == 0
+    assert runner._open_sockets() == 0
 
 
 @pytest.mark.parametrize("name", ["get_price", "get_stock", "get_rating", "get_delivery"])

@@ -5,9 +5,9 @@ import io
 from rich.console import Console, RenderableType
 
 from agent_actors import AgentError
-from agent_actors.cli.demo import DemoPlan, Snapshot
-from agent_actors.cli.display import progress, table
-from agent_actors.cli.tally import Tally, ToolGauge, report_of
+from agent_actors.cli.demo.display import progress, table
+from agent_actors.cli.demo.runner import DemoPlan, Snapshot
+from agent_actors.cli.demo.tally import Tally, ToolGauge, report_of
 
 PLAN = DemoPlan(sessions=4, tools=8, base_url="http://x/v1", model="m")
 

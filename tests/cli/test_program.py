@@ -26,7 +26,7 @@ async def test_help_names_the_program_and_its_commands() -> None:
 async def test_program_runs_anywhere_and_prints_version() -> None:
     (folder,) = environment()["PYTHONPATH"].split(os.pathsep)
     assert not (Path(folder) / "agent_actors").exists()
-    assert await agent_actors("--version") == Ended(0, f"{__version__}\n", "")
+    assert await agent_actors("--version", fresh=True) == Ended(0, f"{__version__}\n", "")
 
 
 @pytest.mark.feature("OAGS-002")

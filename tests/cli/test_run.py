@@ -44,7 +44,7 @@ async def test_a_dash_reads_the_prompt_from_stdin() -> None:
             "AGENT_ACTORS_MODEL": "from-env",
             "PYTHONIOENCODING": "ascii",
         }
-        ended = await agent_actors("run", "-", "--usage", stdin=b"Count.\n", env=env)
+        ended = await agent_actors("run", "-", "--usage", stdin=b"Count.\n", env=env, fresh=True)
 
     assert ended == Ended(0, "? ?\n", "usage: 12 tokens in, 34 out\n")
     (request,) = endpoint.requests
@@ -102,7 +102,7 @@ async def test_ctrl_c_closes_connection_with_status_130() -> None:
     with trio.fail_after(PATIENCE):
         async with (
             ScriptedEndpoint([reply(say("One "), hang())]) as endpoint,
-            running("run", "Count", *at(endpoint)) as it,
+            running("run", "Count", *at(endpoint), fresh=True) as it,
         ):
             await it.read_until("One ")
             it.interrupt()
@@ -133,7 +133,7 @@ async def test_closed_stdout_ends_run_silently() -> None:
     with trio.fail_after(PATIENCE):
         async with (
             ScriptedEndpoint([reply(say("One "), wait(closed), say("two"), hang())]) as endpoint,
-            running("run", "Count", *at(endpoint)) as it,
+            running("run", "Count", *at(endpoint), fresh=True) as it,
         ):
             await it.read_until("One ")
             await it.close_output()
@@ -158,3 +158,21 @@ async def test_ctrl_c_works_while_stdout_is_blocked() -> None:
             await endpoint.wait_closed()
 
     assert (ended.status, ended.err) == (130, "interrupted\n")
+
+
+async def test_agent_is_read_from_a_file(tmp_path: Path) -> None:
+    commands = tmp_path / ".claude/commands"
+    commands.mkdir(parents=True)
+    (commands / "fix.md").write_text("Fix issue $1.")
+    agent = tmp_path / "agent.yaml"
+    agent.write_text("name: a\nmodel: m\nsystem_prompt: Own.\nsetting_sources: [project]\ncwd: .\n")
+    async with ScriptedEndpoint(["Fixed."]) as endpoint:
+        url = ("--base-url", endpoint.base_url)
+        ended = await agent_actors("run", "/fix 7", "--agent", str(agent), *url)
+
+    assert (ended.status, ended.out, ended.err) == (0, "Fixed.\n", "")
+    (request,) = endpoint.requests
+    assert request.body["messages"] == [
+        {"role": "system", "content": "Own."},
+        {"role": "user", "content": "Fix issue 7."},
+    ]

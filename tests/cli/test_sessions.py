@@ -10,10 +10,11 @@ import attrs
 import pytest
 import trio
 
-from agent_actors import Messages, Runtime, open_runtime
+from agent_actors import AgentOptions, Messages, Runtime, open_runtime
 from agent_actors.cli import main
 from agent_actors.codec.events import loads_event
 from agent_actors.domain.json import JsonObject
+from agent_actors.testing import ScriptedModel, call
 from tests.cli.helpers import Ended
 from tests.run.hooks.helpers import USE
 from tests.runtime.sessions.helpers import DISK, talk
@@ -172,6 +173,36 @@ def test_a_session_is_forked_rewound_and_deleted(talked: Kept) -> None:
     deleted = talked.ask("delete", "s", "f", "s")
     assert deleted.out == "deleted s\ndeleted f\n"
     assert (deleted.status, deleted.err) == (1, f"error: session 's': {GONE}\n")
+
+
+def test_files_are_rewound(talked: Kept, tmp_path: Path) -> None:
+    root, copies = tmp_path / "root", tmp_path / "copies"
+    root.mkdir()
+    (root / "a").write_text("1")
+    options = AgentOptions(
+        model="m",
+        provider=ScriptedModel([call("Write", {"file_path": "a", "content": "2"}), "Done."]),
+        builtin_tools=["Write"],
+        workspace={"type": "local", "root": root},
+        checkpoints=copies,
+        permissions="bypass",
+    )
+    talked.work(lambda runtime: runtime.run("Go.", options, session_id="f"))
+    missing = talked.ask("rewind", "f", "0", "--files")
+    assert (missing.status, missing.err) == (2, "error: --files requires --workspace DIRECTORY\n")
+    where = ("--workspace", str(root), "--checkpoints", str(copies))
+    shown = talked.ask("rewind", "f", "0", "--dry-run", *where)
+    assert shown.out == "would rewind f to record 0\n1 file would be restored\n  write  a\n"
+    assert talked.json("rewind", "f", "0", "--files", *where) == {
+        "session_id": "f",
+        "to_seq": 0,
+        "messages": 0,
+        "dry_run": False,
+        "changes": [{"path": "a", "kind": "written"}],
+        "conflicts": [],
+        "not_covered": [],
+    }
+    assert (root / "a").read_text() == "1"
 
 
 def test_sessions_are_checked(talked: Kept) -> None:

@@ -16,6 +16,9 @@ from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
     AttemptRestarted,
+    BackgroundEnded,
+    BackgroundLost,
+    BackgroundStarted,
     ErrorEvent,
     EventScope,
     FileChanged,
@@ -25,6 +28,7 @@ from agent_actors.domain.events import (
     SessionCompacted,
     SessionRewind,
     SkillActivated,
+    SubagentStarted,
     SystemInit,
     Todo,
     TodosChanged,
@@ -34,10 +38,12 @@ from agent_actors.domain.events import (
     UsageEvent,
     UserMessage,
     UserQuestion,
+    WorkspaceCheckpoint,
 )
 from agent_actors.domain.run import Question
 from agent_actors.domain.session import SessionInfo, SessionSnapshot
 from agent_actors.domain.usage import Usage
+from agent_actors.domain.workspace.processes import ProcessEnd
 
 HEAD = (EventScope("s", "r", "q"), "id", 1.0)
 CALL = ToolUseBlock("c", "look", {"at": 1})
@@ -62,6 +68,14 @@ RECORDS: list[tuple[AnyEvent, str]] = [
     (TodosChanged(*HEAD, (Todo("1", "Look."),)), "1 todos"),
     (FileChanged(*HEAD, "a", "text"), "a: 4 characters"),
     (FileChanged(*HEAD, "a", None), "a: deleted"),
+    (FileChanged(*HEAD, "a", None, "sha256:0", 7), "a: 7 bytes"),
+    (BackgroundStarted(*HEAD, "bg1", "make"), "bg1: make"),
+    (BackgroundEnded(*HEAD, "bg1", "make", ProcessEnd(exit_code=2)), "bg1: 2"),
+    (BackgroundEnded(*HEAD, "bg1", "make", ProcessEnd(signal="SIGKILL")), "bg1: SIGKILL"),
+    (BackgroundLost(*HEAD, "bg1", "make"), "background.lost    bg1"),
+    (SubagentStarted(*HEAD, "cook", "child", "c"), "cook: child"),
+    (WorkspaceCheckpoint(*HEAD, "before", "c", "/r", 3), "before: 3 files"),
+    (WorkspaceCheckpoint(*HEAD, "after", "", error="full"), "after: full"),
     (UnknownEvent({"type": "x.later", "seq": 1, "ts": 1}), '{"type":"x.later","seq":1,"ts":1}'),
     (AttemptRestarted(*HEAD, 2, "it broke"), ""),
 ]

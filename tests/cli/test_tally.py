@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors import AgentError
-from agent_actors.cli.tally import DemoReport, Tally, ToolGauge, faults_of, percentile, report_of
+from agent_actors.cli.demo.tally import (
+    DemoReport,
+    Tally,
+    ToolGauge,
+    faults_of,
+    percentile,
+    report_of,
+)
 
 
 def test_gauge_counts_parallel_calls() -> None:

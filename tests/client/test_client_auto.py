@@ -7,6 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from agent_actors import Client, StopReason, ToolResultBlock, ToolUseError, tool
+from agent_actors.errors import HookError
 from agent_actors.hooks import PostToolUseEvent
 from agent_actors.testing import Turn, call, say
 from tests.client.helpers import ONE_SUM, agent, ask, roles, shown
@@ -92,6 +93,21 @@ async def test_failed_call_without_hooks_is_reported() -> None:
     async with Client(options) as client:
         await ask(client, "?")
     assert '"tool": "broken"' in model.requests[1].messages[-1].content
+
+
+async def test_failing_hook_keeps_other_results() -> None:
+    async def post(event: PostToolUseEvent) -> None:
+        if event.tool_name == "nope":
+            raise RuntimeError("oh")
+
+    both: Turn = [call("add", {"a": 1, "b": 2}), call("nope", {})]
+    options, _ = agent(both, auto_execute_tools=True, hooks={"post_tool_use": [post]})
+    async with Client(options) as client:
+        with pytest.raises(HookError, match="oh"):
+            await ask(client, "?")
+        results = [message["content"] for message in client.history if message["role"] == "tool"]
+    assert results[0] == '{"sum": 3}'
+    assert "unknown tool 'nope'" in str(results[1])
 
 
 async def test_error_object_of_tool_is_kept() -> None:

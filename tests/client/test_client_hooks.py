@@ -233,6 +233,25 @@ async def test_result_stop_stays_recorded_and_reported() -> None:
         assert client.history[-1]["content"] == "three"
 
 
+async def test_result_stop_records_replaced_history_once() -> None:
+    async def look(event: PostToolUseEvent) -> HookDecision:
+        return HookDecision(stop=True, reason="that will do")
+
+    options, model = agent("Go on.", hooks={"post_tool_use": [look]})
+    function = {"name": "add", "arguments": "{}"}
+    async with Client(options) as client:
+        client.message_history = [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]},
+        ]
+        with pytest.raises(PromptBlocked):
+            await client.add_tool_result("c", "three")
+        assert client.open_calls == ()
+        await client.continue_turn()
+        await read(client)
+    assert roles(model.requests[0]) == ["user", "assistant", "tool"]
+
+
 async def test_call_stop_closes_every_call() -> None:
     async def guard(event: PreToolUseEvent) -> HookDecision | None:
         return HookDecision(stop=True, reason="enough") if event.tool_input["a"] == 2 else None

@@ -28,6 +28,7 @@ from agent_actors.testing import (
 )
 from tests.client.helpers import ONE_SUM, add, agent, ask, calls_of, read, roles, shown
 from tests.run.helpers import check_history, check_quiet
+from tests.sweeps import STRIDE
 
 
 async def leave_unread(client: Client, error: Exception | None = None) -> None:
@@ -424,7 +425,10 @@ async def check(step: int, outcome: StepOutcome[_Around]) -> None:
 
 
 def test_cancel_at_any_step_keeps_conversation() -> None:
-    assert cancel_at_every_step(talk, around=around, check=check, may_stay=is_service) > 20
+    steps = cancel_at_every_step(
+        talk, around=around, check=check, may_stay=is_service, stride=STRIDE
+    )
+    assert steps > 20
 
 
 async def alone() -> None:
@@ -437,7 +441,7 @@ async def alone() -> None:
 
 
 def test_cancel_at_any_step_leaves_no_task() -> None:
-    assert cancel_at_every_step(alone) > 20
+    assert cancel_at_every_step(alone, stride=STRIDE) > 20
 
 
 async def interrupted(subject: _Around) -> None:
@@ -456,7 +460,13 @@ async def check_interrupted(step: int, outcome: StepOutcome[_Around]) -> None:
 
 
 def test_cancelled_interrupt_leaves_nothing() -> None:
-    cancel_at_every_step(interrupted, around=around, check=check_interrupted, may_stay=is_service)
+    cancel_at_every_step(
+        interrupted,
+        around=around,
+        check=check_interrupted,
+        may_stay=is_service,
+        stride=STRIDE,
+    )
 
 
 async def test_continued_turn_records_a_replaced_history() -> None:

@@ -268,7 +268,7 @@ async def test_run_sync_inside_trio_explains_usage() -> None:
 
 def test_run_sync_inside_asyncio_explains_usage() -> None:
     async def main() -> str:
-        with pytest.raises(RuntimeError, match=r"inside asyncio.*to_thread"):
+        with pytest.raises(RuntimeError, match=r"inside asyncio.*agent_actors\.asyncio"):
             run_sync("Hi.", agent("x")[0])
         return (await asyncio.to_thread(run_sync, "Hi.", agent("Hello.")[0])).text
 

@@ -19,9 +19,19 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.events import EVENT_TYPES, TODO_STATUSES, Event, EventScope, Todo
+from agent_actors.domain.events import (
+    EVENT_TYPES,
+    TODO_STATUSES,
+    CompactionKind,
+    Event,
+    EventScope,
+    Todo,
+)
 from agent_actors.domain.model import FinishReason, StopDetails
 from agent_actors.domain.usage import Usage
+from agent_actors.domain.workspace.background import BackgroundOwner
+from agent_actors.domain.workspace.processes import ProcessEnd
+from agent_actors.domain.workspace.trees import CheckpointPhase
 from tests.codec.values import json_objects, json_values, texts
 
 _contents: Final = texts | json_objects | st.lists(json_values, max_size=3)
@@ -47,6 +57,15 @@ _floats: Final = st.floats(allow_nan=False, allow_infinity=False)
 _counts: Final = st.integers(0, 10**9)
 _usages: Final = st.builds(Usage, _counts, _counts, _counts, _counts, _counts, st.booleans())
 _todos: Final = st.builds(Todo, texts, texts, st.sampled_from(TODO_STATUSES))
+_ends: Final = st.builds(
+    ProcessEnd,
+    exit_code=st.none() | _counts,
+    signal=texts,
+    timed_out=st.booleans(),
+    duration=_floats,
+    cpu_seconds=_floats,
+    max_memory_bytes=_counts,
+)
 _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (str, texts),
     (str | None, st.none() | texts),
@@ -57,6 +76,10 @@ _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (Any, json_values),
     (FinishReason, st.sampled_from(get_args(FinishReason))),
     (Usage, _usages),
+    (ProcessEnd, _ends),
+    (CheckpointPhase, st.sampled_from(get_args(CheckpointPhase))),
+    (CompactionKind, st.sampled_from(get_args(CompactionKind))),
+    (BackgroundOwner, st.sampled_from(get_args(BackgroundOwner))),
     (
         StopDetails | None,
         st.none() | st.builds(StopDetails, texts, texts, texts, json_objects),
@@ -65,6 +88,7 @@ _BY_HINT: Final[list[tuple[Any, st.SearchStrategy[Any]]]] = [
     (dict[str, Any] | None, st.none() | json_objects),
     (Mapping[str, dict[str, Any]], st.dictionaries(texts, json_objects, max_size=2)),
     (str | dict[str, Any] | list[Any], _contents),
+    (tuple[int, ...], st.lists(_counts, max_size=3).map(tuple)),
     (tuple[str, ...], st.lists(texts, max_size=3).map(tuple)),
     (tuple[Todo, ...], st.lists(_todos, max_size=3).map(tuple)),
     (tuple[ContentBlock, ...], st.lists(blocks, max_size=2).map(tuple)),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.events import encode_event, loads_event
-from agent_actors.codec.session_lines import moved_line, session_of, size_of
+from agent_actors.codec.session_lines import completed_line, moved_line, session_of, size_of
 from agent_actors.domain.blocks import TextBlock, ToolUseBlock
 from agent_actors.domain.events import AnyEvent
 from agent_actors.domain.messages import Message
@@ -55,3 +55,10 @@ def test_message_size_is_its_json_size() -> None:
         b'[{"type":"tool_use","id":"c","name":"t","input":{"a":1}}]'
     )
     assert size_of(Message("user", (TextBlock("\ud800"),))) > 0, "a lone surrogate"
+
+
+def test_only_missing_fields_are_added() -> None:
+    """A complete line stays the same bytes, whatever its spacing."""
+    line = b'{ "type": "note", "ts": 1.50 }'
+    assert completed_line(line, {"ts": 2.0}) is line
+    assert completed_line(line, {"ts": 2.0, "id": "a"}) == b'{"type":"note","ts":1.50,"id":"a"}'

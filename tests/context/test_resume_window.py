@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_actors.codec.session_lines import size_of
-from agent_actors.context.resume_window import ResumeWindow
+from agent_actors.context.resume_window import _AROUND, ResumeWindow, _largest_size
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Messages
+from agent_actors.testing.strategies import messages as conversations
 
 
 def talk(shape: str) -> Messages:
@@ -35,6 +36,19 @@ def sent(messages: Messages, *, events: float = math.inf, size: float = math.inf
 
 def contents(messages: Messages) -> list[str]:
     return [message.content or "calls" for message in messages]
+
+
+@given(conversations(), st.integers(min_value=-1, max_value=1))
+def test_limit_counts_exact_bytes(messages: Messages, more: int) -> None:
+    limit = sum(map(size_of, messages)) + more
+    kept = sent(messages, size=limit)
+    assert (kept is messages) is (more >= 0 or not messages)
+
+
+@given(conversations())
+def test_bound_is_never_below_size(messages: Messages) -> None:
+    for message in messages:
+        assert sum(map(_largest_size, message.blocks)) + _AROUND >= size_of(message)
 
 
 def test_short_history_is_sent_unchanged() -> None:
@@ -142,8 +156,8 @@ def test_window_is_maximal_for_any_limit(shape: str) -> None:
 
 
 def test_measured_sizes_are_reused() -> None:
-    memo, recall = EncodedMessageCache(), ResumeWindow(10, 10_000)
-    messages = talk("uau")
+    memo, recall = EncodedMessageCache(), ResumeWindow(100, 100_000)
+    messages = talk("ua" * 40)
     recall.apply(messages, memo)
     again = memo.map("recall.size", messages, lambda _: -1)
     assert again == [size_of(message) for message in messages]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -81,6 +82,17 @@ async def test_records_are_read_in_order_from_offset(
     assert tuple(await store.load("s")) == notes(1, "a", "b", "c")
     assert tuple(await store.load("s", after_seq=2)) == notes(3, "c")
     assert tuple(await store.load("s", after_seq=3)) == ()
+
+
+@pytest.mark.parametrize("text", [3, object()])
+async def test_unreadable_record_is_refused(store: SessionStore, text: object) -> None:
+    """Untyped code may pass a record that could not be read back."""
+    record = Notification(EventScope("s", "r", "q"), "s1", 1.0, cast(str, text), seq=1)
+    bad = LogAppend("s", 0, 1, (record,))
+    refused, added = await store.append([bad, append(0, "a")])
+    assert isinstance(refused, SessionStoreError)
+    assert added is None
+    assert tuple(await store.load("s")) == notes(1, "a")
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,9 @@ def marks(path: str, source: str) -> Marks:
     """Read the feature marks of one test file."""
     ids: set[str] = set()
     problems: list[str] = []
-    tree = ast.parse(source)
-    for where, call in _feature_calls(tree):
+    # A search is much faster than a visit of the syntax tree, and most files have no mark.
+    calls = _feature_calls(ast.parse(source)) if "feature" in source else ()
+    for where, call in calls:
         if where is None:
             problems.append(f"{path}:{call.lineno}: a feature mark on something that is not a test")
         elif not call.args or call.keywords:

@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from scripts.prose import docstrings
+from scripts.prose import docstrings, statements
 from tests.conventions.tree import ROOT
 
 RULES: Final = ROOT / "tests/conventions/language.toml"
@@ -30,6 +30,7 @@ class Rules:
     """The rules in `language.toml`."""
 
     banned: tuple[tuple[re.Pattern[str], str], ...]
+    any_banned: re.Pattern[str]
     headless: re.Pattern[str]
     docstring: re.Pattern[str]
     longest_name: int
@@ -39,11 +40,13 @@ class Rules:
 def rules() -> Rules:
     """Read the rules."""
     table = tomllib.loads(RULES.read_text("utf-8"))
+    banned = {
+        r"\b(?:" + pattern.replace(" ", r"\s+") + r")\b": instead
+        for pattern, instead in table["banned"].items()
+    }
     return Rules(
-        banned=tuple(
-            (re.compile(r"\b(?:" + pattern.replace(" ", r"\s+") + r")\b", re.IGNORECASE), instead)
-            for pattern, instead in table["banned"].items()
-        ),
+        banned=tuple((re.compile(one, re.IGNORECASE), banned[one]) for one in banned),
+        any_banned=re.compile("|".join(banned), re.IGNORECASE),
         headless=re.compile(table["sentences"]["headless"]),
         docstring=re.compile(table["sentences"]["docstring"]),
         longest_name=table["tests"]["longest_name"],
@@ -52,12 +55,13 @@ def rules() -> Rules:
 
 def of_python(path: str, source: str) -> Iterator[str]:
     """Yield the problems in a module's docstrings and strings, as `path:line: reason`."""
-    documented = dict(docstrings(source))
+    tree = ast.parse(source)
+    documented = dict(docstrings(tree))
     for line, text in documented.items():
         if rules().docstring.match(text.lstrip()):
             yield f"{path}:{line}: the docstring begins with {text.split()[0]!r}"
         yield from _of_text(path, line, text)
-    for line, text in _texts(source):
+    for line, text in _texts(tree):
         if line not in documented:
             yield from _of_text(path, line, text)
 
@@ -71,7 +75,7 @@ def of_page(path: str, markdown: str) -> Iterator[str]:
 
 def long_names(path: str, source: str) -> Iterator[str]:
     """Yield the names of tests that are too long, as `path:line: reason`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[:5] == "test_":
             words = node.name.removeprefix("test_").split("_")
             if len(words) > rules().longest_name:
@@ -80,7 +84,8 @@ def long_names(path: str, source: str) -> Iterator[str]:
 
 def _of_text(path: str, line: int, text: str) -> Iterator[str]:
     prose = _CODE.sub("`code`", text)
-    for pattern, instead in rules().banned:
+    banned = rules().banned if rules().any_banned.search(prose) else ()
+    for pattern, instead in banned:
         if found := pattern.search(prose):
             yield f"{path}:{line}: {found[0]!r}; write: {instead}"
     for sentence in _SENTENCES.split(prose):
@@ -89,8 +94,8 @@ def _of_text(path: str, line: int, text: str) -> Iterator[str]:
             yield f"{path}:{line}: a sentence begins with {opening.split()[0]!r}: {opening[:60]!r}"
 
 
-def _texts(source: str) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(ast.parse(source)):
+def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)):
                 pass

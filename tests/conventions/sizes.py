@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
+from scripts.prose import statements
+
 FUNCTION_LINES: Final = 60
 FOLDER_MODULES: Final = 14
 _EXCEPTION: Final = re.compile(r"#\s*size:\s*\S")
@@ -40,7 +42,7 @@ def oversized(path: str, source: str) -> list[str]:
 
 def _oversized(source: str) -> Iterator[tuple[int, str]]:
     lines = source.splitlines()
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if not isinstance(node, _Function) or _EXCEPTION.search(lines[node.lineno - 1]):
             continue
         count = function_lines(node)
@@ -49,9 +51,9 @@ def _oversized(source: str) -> Iterator[tuple[int, str]]:
 
 
 def crowded(paths: Iterable[str]) -> list[str]:
-    """Return the folders with too many modules, as `folder: reason`; `__init__` does not count."""
+    """Return the folders with too many modules, as `folder: reason`."""
     modules = [PurePosixPath(path) for path in paths]
-    counts = Counter(str(path.parent) for path in modules if path.name != "__init__.py")
+    counts = Counter(str(path.parent) for path in modules)
     return [
         f"{folder}: {count} modules; at most {FOLDER_MODULES}"
         for folder, count in sorted(counts.items())

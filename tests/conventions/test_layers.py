@@ -55,6 +55,8 @@ def of(path: str, source: str) -> list[str]:
         ("cli/x.py", "from hypothesis import given", "only testing/strategies"),
         ("runtime/x.py", "import asyncio", "must not import asyncio"),
         ("runtime/x.py", "import anyio", "must not import anyio"),
+        ("run/x.py", "from agent_actors.asyncio import bridge", "run is below asyncio"),
+        ("client/x.py", "import sniffio", "only asyncio/ crosses"),
         ("runtime/x.py", "from rich.table import Table", "only cli/ imports it"),
         ("domain/x.py", "from typing import Any", "only codec/ and schema/ use `Any`"),
         ("domain/x.py", "import typing\nx: typing.Any", "only codec/ and schema/ use `Any`"),

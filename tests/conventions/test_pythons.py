@@ -118,6 +118,8 @@ def test_failing_interpreter_fails_the_target(
         made.write_text(f'#!/bin/sh\necho "$@" >> {machine}/calls\nexit {status}\n')
         (bin_.parent / ".installed-dev").touch()
 
+    assert main(["prepare"]) == 0  # nothing to install
+    assert not (machine / "calls").exists()
     assert main(["test", "--workers", "2", "--", "tests/stores"]) == 1
 
     calls = (machine / "calls").read_text().splitlines()

@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +9,10 @@ import attrs
 import trio
 
 from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, call, reply, say
+from tests.program_helpers import run_program
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "docs/examples"
-# Coverage is not measured in these programs: it would take a second each, and other tests cover the
-# same code.
-UNMEASURED = {name: value for name, value in os.environ.items() if "COV" not in name}
 
 
 @attrs.frozen
@@ -36,17 +33,18 @@ class Port:
 
     async def output(self, python: Path | None = None) -> str:
         """Return the port's output, or with a Python that has open-agent-sdk, the original's."""
-        command = [sys.executable, "-W", "error", str(self.after)]
-        if python is not None:
-            command = [str(python), str(self.before)]
         async with ScriptedEndpoint(self.script) as endpoint:
-            done = await trio.run_process(
-                command,
-                env={**UNMEASURED, "BASE_URL": endpoint.base_url, "MODEL": "scripted"},
-                capture_stdout=True,
-                capture_stderr=True,
-                check=False,
-            )
+            env = {**os.environ, "BASE_URL": endpoint.base_url, "MODEL": "scripted"}
+            if python is None:
+                done = await run_program(["-W", "error", str(self.after)], env=env)
+            else:
+                done = await trio.run_process(
+                    [str(python), str(self.before)],
+                    env=env,
+                    capture_stdout=True,
+                    capture_stderr=True,
+                    check=False,
+                )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 

@@ -1,7 +1,6 @@
 """The four patterns for a small context send the requests that their pages describe."""
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,10 +9,13 @@ import trio
 
 from agent_actors.context import estimate_tokens
 from agent_actors.testing import EndpointRequest, ReplyTurn, ScriptedEndpoint, call, reply, say
+from tests.program_helpers import run_program
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 # Seconds; an example takes far less, so that only a hang fails.
 PATIENCE = 60
+# A response of about 200 tokens.
+LONG = "It is a fact that " * 45
 
 
 async def requests_of(
@@ -22,11 +24,11 @@ async def requests_of(
     """Run the example; return the requests that the endpoint received, and the example's output."""
     with trio.fail_after(PATIENCE):
         async with ScriptedEndpoint(script) as endpoint:
-            done = await trio.run_process(
-                [sys.executable, "-W", "error", str(EXAMPLES / example)],
+            done = await run_program(
+                ["-W", "error", str(EXAMPLES / example)],
                 env={**os.environ, "BASE_URL": endpoint.base_url, "MODEL": "scripted"},
-                capture_stdout=True,
             )
+    assert done.returncode == 0, done.stderr.decode()
     return list(endpoint.requests), done.stdout.decode()
 
 
@@ -90,3 +92,15 @@ def test_margin_depends_on_model_family() -> None:
         for text in (page, docstring):
             row = next(line for line in text.splitlines() if "|" in line and family in line)
             assert row.rstrip(" |").endswith("0 %")
+
+
+async def test_compacted_chat_keeps_its_log() -> None:
+    def script(request: EndpointRequest) -> ReplyTurn:
+        return reply("A storm, and Anna." if "Transcript:" in str(request.messages) else LONG)
+
+    requests, printed = await requests_of("compact_chat.py", script)
+    lines = printed.splitlines()
+    assert any(line.startswith("compacted: ") for line in lines)
+    assert lines[-2] == "[Summary of the earlier conversation, which this message replaces.]"
+    assert lines[-1].endswith(" after the rewind")
+    assert len(requests) > 12

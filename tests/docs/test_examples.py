@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.program_helpers import output_of
+
 ROOT = Path(__file__).parents[2]
 # Examples with their own tests: one names an endpoint, and two are servers that run until stopped.
 APART = {"first_agent", "web_service", "web_service_asyncio"}
@@ -17,17 +19,11 @@ EXAMPLES = [e for e in sorted((ROOT / "docs/examples").glob("*.py")) if e.stem n
 FIRST_AGENT_URL = "http://localhost:1234/v1"
 
 
-# Coverage is not measured in the examples: it would take a second each, and other tests cover the
-# same code.
-UNMEASURED = {name: value for name, value in os.environ.items() if "COV" not in name}
-
-
 @pytest.fixture(scope="module")
 def endpoint_url() -> Iterator[str]:
     """The base URL of a scripted endpoint that runs in its own process."""
     with subprocess.Popen(
         [sys.executable, "-m", "agent_actors.testing", "--every", "0.001"],
-        env=UNMEASURED,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -40,16 +36,8 @@ def endpoint_url() -> Iterator[str]:
 
 
 def run(example: Path, base_url: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(example)],
-        env={**UNMEASURED, "BASE_URL": base_url, "MODEL": "scripted"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    env = {**os.environ, "BASE_URL": base_url, "MODEL": "scripted"}
+    return output_of(["-W", "error", str(example)], env=env)
 
 
 @pytest.mark.feature("OAS-119")

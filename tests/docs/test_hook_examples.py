@@ -1,24 +1,17 @@
 """The hook patterns do what their page says when they run as programs."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import program_helpers
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 
 
 def output_of(name: str) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py")],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    example = str(EXAMPLES / f"{name}.py")
+    return program_helpers.output_of(["-W", "error", example]).splitlines()
 
 
 @pytest.mark.feature("OAS-106")

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -14,7 +12,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-import trio
 
 from agent_actors import AgentOptions
 from agent_actors.cli.app import app
@@ -24,14 +21,15 @@ from agent_actors.cli.doctor.report import Check, Figures, Report
 from agent_actors.model import load_profiles
 from agent_actors.testing import ScriptedEndpoint, demo_script
 from tests.docs.page_helpers import EXAMPLES, PAGES, ROOT, Block, blocks
+from tests.program_helpers import output_of, run_program
 
 SHELL = [b for b in blocks("sh", "console", "text") if b.language != "text" or b.text[0] == "$"]
 PRINTED = [b for b in blocks("text") if b.marked.startswith("printed by ")]
-LANGUAGES = {"", "console", "diff", "json", "python", "sh", "text", "toml", "yaml"}
+LANGUAGES = {"", "console", "diff", "json", "markdown", "python", "sh", "text", "toml", "yaml"}
 # Programs that are not part of this project; their options are not checked.
 OF_OTHERS = {".", "cd", "curl", "export", "git", "printf", "pytest", "python3"}
 # A developer's variables are left out; PYTHONPATH is kept because it makes package warnings errors.
-BARE = {"PATH": "", "PYTHONPATH": os.environ["PYTHONPATH"]}
+BARE = {"PATH": os.defpath, "PYTHONPATH": os.environ["PYTHONPATH"]}
 MODULES = ("pytest", "agent_actors.testing", "venv")
 
 
@@ -56,10 +54,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def options_of(module: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True
-    )
-    return set(re.findall(r"--[a-z-]+", done.stdout))
+    return set(re.findall(r"--[a-z-]+", output_of(["-m", module, "--help"])))
 
 
 def check_python(words: list[str]) -> None:
@@ -181,18 +176,22 @@ def test_json_report_has_shown_keys(block: Block) -> None:
 
 def test_program_output_is_marked() -> None:
     loose = [b for b in blocks("text") if b not in PRINTED and b not in SHELL]
-    assert [b.marked for b in loose] == ["captured by scripts/docs_chat.py"]
+    assert [b.marked for b in loose] == [
+        "captured by scripts/docs_chat.py",
+        "compared by tests/telemetry/test_otel.py",
+        "an example of the form",
+    ]
 
 
 @pytest.mark.parametrize("block", PRINTED, ids=str)
 async def test_a_program_prints_what_its_page_shows(block: Block) -> None:
     assert block.file is not None
     async with ScriptedEndpoint(demo_script(2, every=0.001)) as endpoint:
-        done = await trio.run_process(
-            [sys.executable, str(block.file)],
+        done = await run_program(
+            [str(block.file)],
             env={**BARE, "BASE_URL": endpoint.base_url, "MODEL": "scripted"},
-            capture_stdout=True,
         )
+    assert done.returncode == 0, done.stderr.decode()
     printed = sorted(done.stdout.decode().splitlines())
     for line, shown in zip_longest(printed, sorted(block.text.splitlines()), fillvalue=""):
         start, dots, _ = shown.partition("...")

@@ -25,6 +25,7 @@ from agent_actors import (
     permissions,
     tool,
 )
+from agent_actors.events import OutputDelta
 from agent_actors.testing import ScriptedModel, say
 from tests.docs.page_helpers import Block, blocks
 
@@ -54,6 +55,11 @@ def scripted() -> AgentOptions:
     return AgentOptions(model="scripted", provider=ScriptedModel([[say("Because.")]]))
 
 
+def typed() -> AgentOptions[dict[str, int]]:
+    model = ScriptedModel([[say('{"people": ', "1}")]])
+    return AgentOptions(model="scripted", provider=model, output_type=dict[str, int])
+
+
 @tool
 async def get_weather(city: str) -> str:
     """Current weather of a city."""
@@ -75,18 +81,15 @@ class _Tokenizer:
 # The names that a page introduces before its code.
 SPOKEN_OF: Mapping[str, Callable[[], Names]] = {
     "README.md": lambda: {"options": scripted()},
-    "docs/coming-from/asyncio.md": lambda: {"options": scripted(), "asyncio": _Asyncio},
+    "docs/how-to/long-conversations.md": lambda: {"options": scripted()},
     "docs/how-to/configure.md": lambda: {"get_weather": get_weather},
+    "docs/how-to/typed-output.md": lambda: {
+        "agent": typed(),
+        "OutputDelta": OutputDelta,
+        "show": print,
+    },
     "docs/how-to/context.md": lambda: {"messages": Messages().user("Hello.")},
 }
-
-
-class _Asyncio:
-    """A trio-based replacement for asyncio, for a line that only runs a function in a thread."""
-
-    @staticmethod
-    async def to_thread(function: Callable[..., object], *args: object) -> object:
-        return await trio.to_thread.run_sync(function, *args)
 
 
 def public_names() -> dict[str, object]:

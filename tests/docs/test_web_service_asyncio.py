@@ -1,15 +1,13 @@
-"""The web service example on asyncio streams, queues and handles disconnects over sockets."""
+"""The FastAPI example streams, queues and handles disconnects over sockets."""
 
 import asyncio
 import importlib.util
 import json
 import re
 import socket
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from types import ModuleType
-from typing import cast
 
 import pytest
 
@@ -18,8 +16,8 @@ from agent_actors.testing import ScriptedModel, hang, say
 from agent_actors.testing.script import Turn
 from tests.docs.example_helpers import example
 
-if importlib.util.find_spec("starlette") is None:
-    pytest.skip("needs the extra `server`", allow_module_level=True)
+if importlib.util.find_spec("fastapi") is None:
+    pytest.skip("needs FastAPI", allow_module_level=True)
 
 import uvicorn
 
@@ -27,21 +25,10 @@ import uvicorn
 PATIENCE = 20
 
 
-BRIDGES = [("from_asyncio", "Agents"), ("from_asyncio_guest", "GuestAgents")]
-
-
-@pytest.fixture(params=BRIDGES, ids=["thread", "guest"])
-def service(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[ModuleType]:
-    """The example, using each of the bridges."""
-    name, agents = cast("tuple[str, str]", request.param)
-    with example(name) as bridge:
-        bridge_module = ModuleType("from_asyncio")
-        bridge_module.__dict__["Agents"] = getattr(bridge, agents)
-        monkeypatch.setitem(sys.modules, "from_asyncio", bridge_module)
-        with example("web_service_asyncio") as module:
-            yield module
+@pytest.fixture
+def service() -> Iterator[ModuleType]:
+    with example("web_service_asyncio") as module:
+        yield module
 
 
 def scripted(*turns: Turn) -> tuple[ScriptedModel, AgentOptions]:
@@ -187,5 +174,16 @@ def test_service_shutdown_ends_live_runs(service: ModuleType) -> None:
         async with served(service, options, leaves=False) as speak:
             await (await speak("1", "Hello")).until("user.message")
         assert model.live == 0
+
+    run(main)
+
+
+def test_200_sessions_share_one_runtime(service: ModuleType) -> None:
+    async def main() -> None:
+        _, options = scripted(*[[say("Hello", " there.")]] * 200)
+        async with served(service, options) as speak:
+            answers = await asyncio.gather(*(speak(str(n), "Hello") for n in range(200)))
+            texts = await asyncio.gather(*(answer.rest() for answer in answers))
+        assert sum("event: result" in text for text in texts) == 200
 
     run(main)

@@ -1,3 +1,6 @@
+import pytest
+
+from agent_actors.domain import encoded_message_cache
 from agent_actors.domain.encoded_message_cache import EncodedMessageCache
 from agent_actors.domain.messages import Message, Messages
 
@@ -11,6 +14,27 @@ class Counting:
     def __call__(self, message: Message) -> str:
         self.made += 1
         return message.content.upper()
+
+
+@pytest.fixture(autouse=True)
+def keep_short_conversations(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if request.function is not test_values_of_few_messages_are_not_kept:
+        monkeypatch.setattr(encoded_message_cache, "_WORTH_KEEPING", 0)
+
+
+def test_values_of_few_messages_are_not_kept() -> None:
+    memo, make = EncodedMessageCache(), Counting()
+    chain = Messages().user("a").assistant("b").user("c")
+    for _ in range(2):
+        assert memo.map("k", chain, make) == ["A", "B", "C"]
+    assert make.made == 6
+    longer = chain.assistant("d")
+    for _ in range(2):
+        assert memo.map("k", longer, make) == ["A", "B", "C", "D"]
+    assert memo.map("k", chain, make) == ["A", "B", "C"]
+    assert make.made == 10
 
 
 def test_growing_conversation_encodes_each_message_once() -> None:

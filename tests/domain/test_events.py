@@ -37,6 +37,7 @@ def test_event_type_names_are_unique() -> None:
         "assistant.thinking",
         "assistant.message",
         "attempt.restarted",
+        "output.delta",
         "tool.delta",
         "stream.notice",
         "tool.use",
@@ -45,8 +46,13 @@ def test_event_type_names_are_unique() -> None:
         "user.question",
         "hook.event",
         "skill.activated",
+        "subagent.started",
         "todos.changed",
         "file.changed",
+        "background.started",
+        "background.ended",
+        "background.lost",
+        "workspace.checkpoint",
         "session.compacted",
         "session.rewind",
         "run.queued",
@@ -66,6 +72,7 @@ def test_event_type_names_are_unique() -> None:
 def test_only_deltas_notices_and_progress_are_live() -> None:
     live = {name for name, cls in EVENT_TYPES.items() if not cls.recorded}
     assert live == {
+        "output.delta",
         "assistant.delta",
         "assistant.thinking",
         "tool.delta",

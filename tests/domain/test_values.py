@@ -210,6 +210,14 @@ def test_batched_ids_are_increasing(times: list[float], counts: list[int]) -> No
     assert all(UUID(text).version == 7 for text in made)
 
 
+def test_ids_are_seeded_once() -> None:
+    seeds = iter([1 << 26])
+    ids = Uuid7Ids(iter([1.0, 1.0, 2.5, 4.0]).__next__, lambda _: next(seeds))
+    made = [ids.new(), ids.new(), *ids.take(2), ids.new()]
+    assert [UUID(text).int >> 80 for text in made] == [1000, 1000, 2500, 2500, 4000]
+    assert [UUID(text).int & 0xFFFF for text in made] == [2, 3, 4, 5, 6]
+
+
 @given(st.integers(0, (1 << 47) - 1), st.lists(st.integers(0, 600), max_size=4))
 def test_batched_ids_equal_single_ids(seed: int, counts: list[int]) -> None:
     together, single = (ids_at(repeat(1.0), seed << 26) for _ in range(2))

@@ -15,8 +15,16 @@ import threading
 
 def main() -> int:
     # The tests may be ended by a signal to their process group, which includes this program.
+    received: list[int] = []
+    running = False
+
+    def end(number: int, _: object) -> None:
+        received.append(number)
+        if running:
+            sys.exit(128 + number)
+
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        signal.signal(number, end)
     with subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True) as child:
 
         def watch() -> None:
@@ -26,8 +34,11 @@ def main() -> int:
                 pass
             kill(child.pid)
 
-        threading.Thread(target=watch, daemon=True).start()
         try:
+            running = True
+            if received:  # a signal arrived before the constructor returned
+                sys.exit(128 + received[0])
+            threading.Thread(target=watch, daemon=True).start()
             return child.wait()
         finally:
             # Kill the processes that the program has left behind.

@@ -11,6 +11,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.hooks import (
     AfterModelEvent,
     BeforeModelEvent,
+    CompactEvent,
     Hook,
     HookContext,
     HookDecision,
@@ -67,3 +68,12 @@ async def test_a_hook_that_overrides_nothing_changes_nothing() -> None:
     assert await hook.wrap_model_call(request, ask, ctx) is answer
     assert await hook.wrap_tool_call(ToolUseBlock("c", "f", {}), handle, ctx) is output
     assert await hook.modify_request(request, ctx) is None
+
+
+def test_summary_of_a_hook_is_text() -> None:
+    event = CompactEvent(trigger="threshold", kind="summary", tokens=9)
+    assert event.rewritten(HookDecision(modified_output="Short.")).summary == "Short."
+    with pytest.raises(ConfigError, match="the summary must be text; got"):
+        event.rewritten(HookDecision(modified_output={"a": 1}))
+    cleared = CompactEvent(trigger="threshold", kind="results", tokens=9)
+    assert cleared.rewritten(HookDecision(modified_output="Short.")) is cleared

@@ -109,7 +109,7 @@ def test_nameless_hook_is_called_unnamed() -> None:
     ("hooks", "says"),
     [
         ({"pre_tool": [look]}, "there is no phase 'pre_tool'; did you mean 'pre_tool_use'?"),
-        ({"zzz": [look]}, "there is no phase 'zzz'; known phases: session_start"),
+        ({"zzz": [look]}, "there is no phase 'zzz'; known phases: session_start, "),
         ({7: [look]}, "there is no phase 7"),
         ({"stop": ["look"]}, "expected functions for on_stop; got 'look'"),
         ([look], "expected a Hook, or a mapping from phases to functions; got <function look"),

@@ -122,6 +122,12 @@ async def test_request_may_bypass_the_mailbox(owner: ActorLoop) -> None:
     assert (found.live, found.mailbox.peak) == (0, 0)
 
 
+async def test_inline_work_needs_no_task_or_checkpoint(owner: ActorLoop) -> None:
+    with assert_no_checkpoints(), owner.inline():
+        assert owner.statistics().live == 1
+    assert owner.statistics().live == 0
+
+
 async def test_worker_sees_context_of_its_caller(owner: ActorLoop, nursery: trio.Nursery) -> None:
     async def see_and_set() -> str:
         seen = tenant.get()

@@ -1,6 +1,7 @@
 import math
 
 import trio
+import trio.lowlevel
 import trio.testing
 
 from agent_actors.kernel.timers import Timers
@@ -67,7 +68,8 @@ async def test_timer_may_clear_simultaneous_one(
     assert (first.rung, second.rung) == ([due], [])
 
 
-async def test_task_ends_and_restarts_with_timers() -> None:
+async def test_one_task_serves_all_alarms(autojump_clock: trio.testing.MockClock) -> None:
+    deadline = trio.lowlevel.current_statistics().seconds_to_next_deadline
     alarms = Timers()
     bell = Bell(alarms)
     before = trio.lowlevel.current_statistics().tasks_living
@@ -76,8 +78,49 @@ async def test_task_ends_and_restarts_with_timers() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert trio.lowlevel.current_statistics().tasks_living == before + 1
         alarms.clear(bell)
-        await trio.testing.wait_all_tasks_blocked()
-        assert trio.lowlevel.current_statistics().tasks_living == before
+    await trio.sleep(2000)
+    # The task would keep a virtual clock running for ever.
+    assert trio.lowlevel.current_statistics().seconds_to_next_deadline == deadline - 2000
+
+
+async def test_task_of_empty_table_can_be_ended() -> None:
+    alarms = Timers()
+    bell = Bell(alarms)
+    before = trio.lowlevel.current_statistics().tasks_living
+    await alarms.stop_if_empty()
+    alarms.set(bell, trio.current_time() + 1000)
+    await alarms.stop_if_empty()
+    assert trio.lowlevel.current_statistics().tasks_living == before + 1
+    alarms.clear(bell)
+    await alarms.stop_if_empty()
+    assert trio.lowlevel.current_statistics().tasks_living == before
+
+
+async def test_alarm_set_during_the_end_rings(autojump_clock: trio.testing.MockClock) -> None:
+    alarms = Timers()
+    bell = Bell(alarms)
+    alarms.set(bell, trio.current_time() + 5)
+    alarms.clear(bell)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(alarms.stop_if_empty)
+        await trio.lowlevel.checkpoint()
+        due = trio.current_time() + 7
+        alarms.set(bell, due)
+    await trio.sleep(10)
+    assert bell.rung == [due]
+
+
+def test_alarms_survive_their_trio_run() -> None:
+    alarms = Timers()
+
+    async def main() -> None:
+        bell = Bell(alarms)
+        alarms.set(bell, 5.0)
+        await trio.sleep(10)
+        assert bell.rung == [5.0]
+
+    for _ in range(2):
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 async def test_timer_set_at_the_end_fires(

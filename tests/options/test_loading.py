@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_actors import AgentOptions, Prices, UsageLimits, tool
 from agent_actors.errors import ConfigError
-from agent_actors.options.loading import fields_of_environ, fields_of_file
+from agent_actors.options.files.loading import fields_of_environ, fields_of_file
 from agent_actors.permissions import PermissionMode
 from agent_actors.testing import strategies
 
@@ -152,8 +152,8 @@ def test_secrets_come_from_the_environment(
         ("api_key: '${}'", "environment variable '', which is not set"),
         ("api_key: 5", "api_key must be a string; got a value of type int"),
         ("headers: [5]", "headers must be a mapping; got a value of type list"),
-        ("modell: m", "there is no field 'modell'; did you mean 'model'?"),
-        ("5: m", "there is no field 5; Known: "),
+        ("modell: m", "unknown field 'modell'; did you mean 'model'?"),
+        ("5: m", "unknown field 5; Known: "),
         (
             "tools: [add]",
             "tools takes Python objects, which a file cannot contain; pass it in code",
@@ -163,13 +163,13 @@ def test_secrets_come_from_the_environment(
         ("provider: olama", "did you mean 'ollama'?"),
         ("cwd: 5", "cwd must be a path; got 5"),
         ("limits: 5", "limits must be a table; got 5"),
-        ("limits: {request: 5}", "limits: there is no field 'request'; did you mean 'requests'?"),
+        ("limits: {request: 5}", "limits: unknown field 'request'; did you mean 'requests'?"),
         ("limits: {requests: -5}", "requests must be a whole number above 0"),
         ("prices: {input: 1}", "prices: the field 'output' is missing"),
-        ("permissions: {above: 1}", "permissions: there is no field 'above'"),
+        ("permissions: {above: 1}", "permissions: unknown field 'above'"),
         ("permissions: {deny: 5}", "permissions: "),
         ("permissions: plann", "plann"),
-        ("fallbacks: [{modle: m}]", "fallbacks: there is no field 'modle'"),
+        ("fallbacks: [{modle: m}]", "fallbacks: unknown field 'modle'"),
         ("fallbacks: [5]", "fallbacks must contain only names of models"),
         ("temperature: hot", "temperature must be a number, or None; got 'hot'"),
         ("temperature: yes", "temperature must be a number, or None; got True"),
@@ -339,3 +339,11 @@ def test_variable_mistake_names_the_variable(name: str, text: str, expected: str
 def test_other_variables_are_ignored(environ: dict[str, str]) -> None:
     theirs = {f"AGENT_ACTORS_SERVER_{name}": text for name, text in environ.items()}
     assert fields_of_environ(theirs, AgentOptions) == {}
+
+
+def test_unknown_fields_of_any_type_are_named(tmp_path: Path) -> None:
+    """A key in YAML may be a number."""
+    path = tmp_path / "a.yaml"
+    path.write_text(f"{{model: m, base_url: '{URL}', limits: {{1: 2, other: 3}}}}")
+    with pytest.raises(ConfigError, match="limits: "):
+        from_file(path)

@@ -19,6 +19,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.options import agent_options as options_module
 from agent_actors.options.agent_options import OptionFields
 from agent_actors.options.validation import _OTHER_NAMES, nearest
+from agent_actors.permissions import PermissionDecision, PermissionRequest
 
 URL = "http://localhost:1/v1"
 OURS = {field.name for field in attrs.fields(AgentOptions) if field.init}
@@ -44,12 +45,12 @@ def refused(**fields: object) -> str:
 
 
 def test_typed_keywords_are_the_fields() -> None:
-    assert set(OptionFields.__annotations__) | {"output_type"} == OURS
+    assert set(OptionFields.__annotations__) | {"output_type", "deps_type"} == OURS
 
 
 def test_evolve_keywords_have_field_types() -> None:
     for field in attrs.fields(AgentOptions):
-        if field.init and field.converter is None and field.name != "output_type":
+        if field.init and field.converter is None and field.name in OptionFields.__annotations__:
             assert _resolved(OptionFields, field.name) == _resolved(AgentOptions, field.name)
 
 
@@ -72,7 +73,10 @@ def test_shell_hides_validation_helpers() -> None:
         ({"model": 4}, "model must be a string; got 4"),
         ({"model": None}, "got None; omit it to take it from the environment"),
         ({"base_url": None}, "base_url must be a string; got None; omit it to take it"),
-        ({"system_prompt": ["Hi"]}, "system_prompt must be a string; got ['Hi']"),
+        (
+            {"system_prompt": ["Hi"]},
+            "a string, or a function that takes an AgentContext; got ['Hi']",
+        ),
         ({"temperature": "0.7"}, "temperature must be a number, or None; got '0.7'"),
         ({"temperature": True}, "temperature must be a number, or None; got True"),
         ({"max_tokens": 10.5}, "max_tokens must be a whole number, or None; got 10.5"),
@@ -209,15 +213,15 @@ def test_long_value_is_truncated() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"temprature": 0}, "there is no field 'temprature'; did you mean 'temperature'?"),
-        ({"base-url": URL}, "there is no field 'base-url'; did you mean 'base_url'?"),
-        ({"zzz": 1}, "there is no field 'zzz'; Known: agent_name, "),
-        ({"settings": 1}, "there is no field 'settings'; "),
+        ({"temprature": 0}, "unknown field 'temprature'; did you mean 'temperature'?"),
+        ({"base-url": URL}, "unknown field 'base-url'; did you mean 'base_url'?"),
+        ({"zzz": 1}, "unknown field 'zzz'; Known: agent_name, "),
+        ({"settings": 1}, "unknown field 'settings'; "),
         (
             {"timeout": 60},
             "'first_token_timeout', 'connect_timeout', 'run_timeout' or 'tool_timeout'?",
         ),
-        ({"Allowed-Tools": []}, "there is no field 'Allowed-Tools'; did you mean 'permissions'?"),
+        ({"Allowed-Tools": []}, "unknown field 'Allowed-Tools'; did you mean 'permissions'?"),
     ],
 )
 def test_unknown_keyword_suggests_nearest_field(
@@ -260,7 +264,7 @@ def test_evolved_options_are_checked_like_new_ones() -> None:
         evolve(max_token=5)
     with pytest.raises(ConfigError, match="temperature must be"):
         evolve(temperature=9)
-    with pytest.raises(ConfigError, match="there is no field 'resolved'"):
+    with pytest.raises(ConfigError, match="unknown field 'resolved'"):
         evolve(resolved=None)
 
 
@@ -286,3 +290,18 @@ def test_valid_values_are_kept_unchanged() -> None:
     limits, prices = UsageLimits(requests=1, cost=1), Prices(input=1, output=2)
     options = AgentOptions(model=Text("m"), base_url=URL, limits=limits, prices=prices, top_p=1)
     assert (options.model, options.limits, options.prices) == ("m", limits, prices)
+
+
+async def approve(request: PermissionRequest) -> PermissionDecision:
+    return PermissionDecision("allow")
+
+
+def test_asking_policy_needs_an_approver() -> None:
+    with pytest.raises(ConfigError, match="there is no approver"):
+        AgentOptions(model="m", base_url=URL, permissions="prompt")
+    AgentOptions(model="m", base_url=URL, permissions="prompt", can_use_tool=approve)
+    AgentOptions(model="m", base_url=URL, permissions="prompt", on_ask="wait")
+
+
+def test_tool_choice_is_part_of_the_settings() -> None:
+    assert AgentOptions(model="m", base_url=URL, tool_choice="none").settings.tool_choice == "none"

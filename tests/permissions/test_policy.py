@@ -269,3 +269,8 @@ def test_mode_and_rules_are_parsed_early() -> None:
     with pytest.raises(ConfigError, match="permission rule 'Bash\\('"):
         PermissionPolicy(deny="Bash(")
     assert PermissionPolicy(deny="Bash").deny[0].name == "Bash"
+
+
+def test_reason_of_a_mode_names_the_mode() -> None:
+    verdict = PermissionPolicy(mode="bypass").decide(call(BASH), BASH, HERE)
+    assert verdict == Allow("mode 'bypass' allows the call")

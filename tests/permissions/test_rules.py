@@ -362,3 +362,35 @@ def test_list_of_words_is_one_command(
         arguments: JsonObject = {"command": words, "argv": words}
         assert rule.permits(LOOSE, arguments, CWD) is is_permitted
         assert rule.restricts(LOOSE, arguments, CWD) is is_restricted
+
+
+def _mentioned(arguments: JsonObject) -> list[str]:
+    return str(arguments["text"]).split()
+
+
+MENTIONS = Tool("Mentions", "Takes paths.", {"text": str}, take, paths=_mentioned)
+
+
+@pytest.mark.parametrize(
+    ("text", "permitted", "restricted"),
+    [
+        ("src/a.py src/b.py", True, True),
+        ("src/a.py lib/b.py", False, True),
+        ("lib/b.py", False, False),
+        ("SRC/a.py", False, True),
+        ("", False, False),
+    ],
+)
+def test_declared_paths_are_matched(text: str, permitted: bool, restricted: bool) -> None:
+    for rule in ("Mentions(src/**)", "Mentions(path:src/**)", "*(src/**)"):
+        assert permits(rule, MENTIONS, text=text) is permitted
+        assert restricts(rule, MENTIONS, text=text) is restricted
+    # A field or another kind is about the argument itself.
+    assert permits("Mentions(text:*.py)", MENTIONS, text=text) is text.endswith(".py")
+    assert permits("Mentions(text=text:*)", MENTIONS, text=text)
+
+
+def test_failing_path_function_restricts_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    assert not permits("Mentions(src/**)", MENTIONS)
+    assert restricts("Mentions(src/**)", MENTIONS)
+    assert "its function for paths failed" in caplog.text

@@ -61,6 +61,7 @@ SPELLINGS: Final = [
     ("http://[0::1]/", "Fetch(domain:[::1])", True),
     ("fe80::1%eth0", "Fetch(domain:[FE80::1])", True),
     ("http://[::2]/", "Fetch(domain:[::1])", False),
+    ("http://[::2]/", "Fetch(domain:0.0.0.2)", True),
     # Names.
     ("https://EXAMPLE.COM/", SITE, True),
     ("https://example.com./", SITE, True),

@@ -155,9 +155,9 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
     [
         ("[a", "not valid TOML"),
         ("x = 1", "'x' must be a table with the fields of a profile, such as [x]; got 1"),
-        ('[a]\nprotcol = "openai"', "profile 'a': there is no field 'protcol'; did you mean"),
+        ('[a]\nprotcol = "openai"', "profile 'a': unknown field 'protcol'; did you mean"),
         ('[a]\nprotcol = "openai"', "did you mean 'protocol'? Known: api_key_env"),
-        ("[a]\nzzz = 1", "there is no field 'zzz'; Known: api_key_env"),
+        ("[a]\nzzz = 1", "unknown field 'zzz'; Known: api_key_env"),
         ("[a]\nbase_url = 1", "profile 'a': the field 'base_url' must be a string; got 1"),
         ("[a]\napi_key_required = 1", "the field 'api_key_required' must be true or false; got 1"),
         ('[a]\napi_key_env = "K"', "the field 'api_key_env' must be a list of strings; got 'K'"),
@@ -175,9 +175,9 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
         ),
         (
             "[[a.models]]\nname = 'x'",
-            "rule 1 in the field 'models': there is no field 'name'; did you",
+            "rule 1 in the field 'models': unknown field 'name'; did you",
         ),
-        ("[[a.models]]\nbase_url = 'x'", "there is no field 'base_url'"),
+        ("[[a.models]]\nbase_url = 'x'", "unknown field 'base_url'"),
         ('[a]\ntext_tool_calls = "x"', "profile 'a': the field 'text_tool_calls' must be one of"),
         (
             "[[a.models]]\nnames = ['b']\nstructured_output = 'x'",
@@ -187,7 +187,7 @@ def test_environment_profile_file_takes_precedence(tmp_path: Path) -> None:
         ('[a]\nextends = "olama"', "got 'olama'; did you mean 'ollama'? Known: anthropic"),
         ('[a]\nextends = "b"\n[b]', "got 'b'"),
         ("[a]\nextends = 1", "the field 'extends' must be a string"),
-        ('[a]\nname = "b"', "there is no field 'name'"),
+        ('[a]\nname = "b"', "unknown field 'name'"),
     ],
 )
 def test_mistake_names_file_profile_and_field(text: str, expected: str) -> None:

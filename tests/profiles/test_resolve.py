@@ -5,7 +5,12 @@ import pytest
 from agent_actors.errors import ConfigError
 from agent_actors.profiles.profile import ModelRule, ProviderProfile
 from agent_actors.profiles.registry import builtin_profiles
-from agent_actors.profiles.resolve import OPENAI_COMPATIBLE, resolve
+from agent_actors.profiles.resolve import (
+    NO_API_KEY,
+    OPENAI_COMPATIBLE,
+    resolve,
+    resolve_provider,
+)
 
 MINE = ProviderProfile(
     name="mine",
@@ -145,3 +150,18 @@ def test_no_secret_is_shown() -> None:
             "the environment variable MINE_URL does not contain a valid URL; expected a URL such as http://profile/v1"
         )
         assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(("passed", "sent"), [("sk-1", "sk-1"), (NO_API_KEY, "from-environ")])
+def test_passed_key_precedes_the_environment(passed: str, sent: str) -> None:
+    found = resolve_provider(
+        "openai",
+        {"OPENAI_API_KEY": "from-environ"},
+        base_url="",
+        model="m",
+        api_key=passed,
+        api_key_header=None,
+        headers=(),
+    )
+    assert found is not None
+    assert found.api_key == sent

@@ -26,6 +26,12 @@ def status(code: int, **headers: str) -> ProviderStatusError:
     return ProviderStatusError(endpoint="e", status=code, body_message="no", headers=names)
 
 
+EXHAUSTED = {
+    "x_ratelimit_remaining_requests": "0",
+    "x_ratelimit_reset_requests": "1m",
+}
+
+
 def in_band(code: str) -> ProviderInBandError:
     return ProviderInBandError("no", endpoint="e", code=code)
 
@@ -71,6 +77,9 @@ def test_permanent_failures_are_not_retried(code: int) -> None:
         (status(503), Verdict(again=True)),
         (status(503, retry_after="7"), Verdict(again=True, refused=True, after=7)),
         (status(500, retry_after="7"), Verdict(again=True, after=7)),
+        # Only refusals and status 503 may mean that a rate limit was reached.
+        (status(503, **EXHAUSTED), Verdict(again=True, refused=True, after=60)),
+        (status(504, **EXHAUSTED), Verdict(again=True)),
         (status(429, x_should_retry="false"), Verdict(again=False)),
         (status(400, x_should_retry="true"), Verdict(again=True)),
         (status(400, x_should_retry="perhaps"), Verdict(again=False)),

@@ -10,6 +10,7 @@ from agent_actors.protocol.turn import (
     TABLE,
     BudgetExceeded,
     Commands,
+    Continued,
     IllegalTransition,
     Interrupted,
     OutputInvalid,
@@ -224,6 +225,15 @@ def test_budget_renames_end_of_run() -> None:
     play(one, BudgetExceeded("output_tokens"), ["finish budget:output_tokens"])
 
 
+def test_refused_stop_continues_the_run() -> None:
+    one = thinking()
+    one.feed(answer("Bye."))
+    play(one, Continued("Not yet."), ["append user:Not yet.", "model 2"])
+    one.feed(answer("Bye."))
+    one.max_iterations = 2
+    play(one, Continued("Not yet."), ["finish max_iterations"])
+
+
 def test_empty_prompt_continues_the_conversation() -> None:
     play(machine(), UserInput(""), ["model 1"], answer("so"), ["append answer", "finish completed"])
 
@@ -270,6 +280,7 @@ EVENTS: dict[str, TurnEvent] = {
     "OutputInvalid": OutputInvalid("no"),
     "Interrupted": Interrupted("interrupted", "stop"),
     "BudgetExceeded": BudgetExceeded("tokens"),
+    "Continued": Continued("more"),
 }
 
 

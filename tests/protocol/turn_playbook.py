@@ -13,6 +13,7 @@ from agent_actors.protocol.turn import (
     CallModel,
     CheckOutput,
     Command,
+    Compact,
     Entry,
     Finish,
     ResultEntry,
@@ -48,6 +49,8 @@ def brief(command: Command) -> str:
             return "append " + " ".join(_entry(entry) for entry in entries)
         case CallModel(iteration=iteration):
             return f"model {iteration}"
+        case Compact(trigger=trigger):
+            return f"compact {trigger}"
         case StartTool(call=call):
             return f"start {call.id}"
         case CheckOutput(text=text):

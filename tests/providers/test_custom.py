@@ -28,7 +28,7 @@ from agent_actors.domain.model import (
 from agent_actors.domain.usage import Usage
 from agent_actors.errors import ConfigError, ProviderProtocolError
 from agent_actors.providers.custom import adapt_provider
-from agent_actors.providers.forwarding_sink import DroppingSink
+from agent_actors.providers.response_sink import DroppingSink
 from tests.providers.sinks import CollectingSink
 
 REQUEST = ModelRequest(Messages().user("Hello?"), ModelSettings("m"), turn=3)

@@ -8,9 +8,8 @@ from agent_actors.errors import ProviderProtocolError
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.providers import response_sink as reading
 from agent_actors.providers.anthropic.response import MessageResponseParser
-from agent_actors.providers.forwarding_sink import DroppingSink
 from agent_actors.providers.openai_chat.response import ChatResponseParser
-from agent_actors.providers.response_sink import ResponseSink, begin_body
+from agent_actors.providers.response_sink import DroppingSink, ResponseSink, begin_body
 from tests.providers.anthropic import answers as messages
 from tests.providers.openai_chat import answers as chat
 

@@ -1,8 +1,10 @@
 """Endpoints that repeat the credentials of a request in their errors."""
 
+import base64
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -16,7 +18,7 @@ from agent_actors.domain.model import NoticeDelta
 from agent_actors.errors import ProviderConnectError, ProviderError, ProviderStatusError
 from agent_actors.model import AnthropicMessages, OpenAIChat
 from agent_actors.providers.secrets import REDACTED, Secrets
-from agent_actors.testing import ScriptedEndpoint, body, status
+from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, body, status
 from agent_actors.transport.backends.httpx_exchange import HttpxExchange
 from tests.providers.openai_chat.answers import REQUEST
 from tests.providers.openai_chat.fake_exchange import FakeExchange
@@ -25,6 +27,14 @@ from tests.providers.sinks import CollectingSink
 KEY = 'sk-proj-a"b/c\\defghijklmnopqrstuvwxyz'
 BASE = "http://h/v1"
 NO_BASE = urlsplit(BASE)
+SIGV4 = (
+    "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20240101/us-east-1, "
+    "SignedHeaders=content-type;x-amz-date"
+)
+DIGEST = (
+    'Digest username="someone@example", realm="realm-of-users", uri="/v1/chat/completions", '
+    "algorithm=SHA-256-sess, nc=00000001, qop=auth"
+)
 
 Make = Callable[..., OpenAIChat | AnthropicMessages]
 both = pytest.mark.parametrize("make", [OpenAIChat, AnthropicMessages])
@@ -125,6 +135,14 @@ async def test_notices_hide_keys_and_deltas_do_not(make: Make) -> None:
     ("headers", "base", "secret"),
     [
         ({"authorization": "Basic dXNlcjpwYXNzd29yZA=="}, BASE, "dXNlcjpwYXNzd29yZA"),
+        ({"authorization": "Basic dXNlcjpwYXNzd29yZA=="}, BASE, "password"),
+        ({"authorization": "Basic dXNlcjpwYTo0"}, BASE, "pa:4"),
+        ({"authorization": 'Token token="abcdefghij"'}, BASE, "abcdefghij"),
+        ({"authorization": "abcdefghij"}, BASE, "abcdefghij"),
+        ({"authorization": "Basic @@@ abcdefghij"}, BASE, "abcdefghij"),
+        ({"authorization": f"{SIGV4}, Signature=abcdefghij"}, BASE, "abcdefghij"),
+        ({"authorization": f'{DIGEST}, response="abcdefghij"'}, BASE, "abcdefghij"),
+        ({"set-cookie": "session=abcdefghij; Path=/v1/chat/"}, BASE, "abcdefghij"),
         ({"x-gateway-token": "gw-1234567890"}, BASE, "gw-1234567890"),
         ({"cookie": "a=1; session=abcdefghij"}, BASE, "abcdefghij"),
         ({}, f"{BASE}?api-version=2024-10-21&key=AIzaSy1234567", "AIzaSy1234567"),
@@ -138,6 +156,113 @@ def test_configured_credentials_are_secrets(
     assert secrets.redact(f"me: Bearer {secret}. 2024-10-21") == (
         f"me: Bearer {REDACTED}. 2024-10-21"
     )
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"authorization": f"{SIGV4}, Signature=zyxwvutsrq"},
+        {"authorization": f'{DIGEST}, response="zyxwvutsrq"'},
+        {"authorization": "Basic dXNlcjp4"},
+        {"cookie": "long_cookie_name=1"},
+        {"set-cookie": "session=zyxwvutsrq; Path=/v1/chat/completions; SameSite=Strict-Mode"},
+        {"idempotency-key": "0199-abcdefghij"},
+    ],
+)
+def test_public_parts_of_headers_are_shown(headers: dict[str, str]) -> None:
+    """An error message may contain these words and names for other reasons."""
+    text = (
+        "AWS4-HMAC-SHA256 Credential SignedHeaders x-amz-date;content-type Signature algorithm "
+        "SHA-256-sess someone@example username response opaque /v1/chat/completions realm-of-users "
+        "long_cookie_name Strict-Mode 0199-abcdefghij x: dXNlcjp"
+    )
+    assert Secrets("", headers, NO_BASE).redact(text) == text
+
+
+class Rotating(httpx.Auth):
+    """Authentication that first requests a token, and then sends it."""
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
+        token = yield httpx.Request(
+            "POST", request.url.join("/token"), headers={"authorization": "Basic aWQ6Y2xpZW50LXB3"}
+        )
+        again = httpx.Request(request.method, request.url, content=b"{}")
+        again.headers["authorization"] = f"Bearer token-{token.status_code}-of-the-flow"
+        yield again
+
+
+async def sign(request: httpx.Request) -> None:
+    """Add a credential to a request; an event hook."""
+    request.headers["x-signature"] = "signed-by-the-hook"
+
+
+def echo_credentials(request: EndpointRequest) -> Reply:
+    """Grant a cookie, and repeat all credentials that the endpoint has ever seen."""
+    granted = {"set-cookie": "granted=cookie-of-the-endpoint; Path=/"}
+    if request.path == "/token":
+        return status(200, "", headers=granted)
+    kind, _, encoded = request.headers.get("authorization", "").partition(" ")
+    read = base64.b64decode(encoded).decode() if kind == "Basic" else ""
+    text = f"refused: {dict(request.headers)} {read} {request.path} client-pw {granted}"
+    return status(401, {"error": {"message": text}}, headers=granted)
+
+
+@both
+@pytest.mark.parametrize(
+    ("settings", "secrets"),
+    [
+        ({"auth": ("me", "my-password")}, ["my-password", "bWU6bXktcGFzc3dvcmQ"]),
+        ({"auth": Rotating()}, ["token-200-of-the-flow", "client-pw", "cookie-of-the-endpoint"]),
+        ({"cookies": {"session": "cookie-of-the-client"}}, ["cookie-of-the-client"]),
+        ({"params": {"key": "key-in-the-query"}}, ["key-in-the-query"]),
+        ({"event_hooks": {"request": [sign]}}, ["signed-by-the-hook"]),
+    ],
+)
+async def test_credentials_that_clients_add_are_secrets(
+    make: Make, settings: dict[str, Any], secrets: list[str]
+) -> None:
+    async with (
+        ScriptedEndpoint(echo_credentials) as endpoint,
+        httpx.AsyncClient(**settings) as client,
+    ):
+        provider = make(base_url=endpoint.base_url, exchange=HttpxExchange(client=client))
+        with pytest.raises(ProviderError) as caught:
+            await provider.complete(REQUEST)
+    error = caught.value
+    shown = "".join(traceback.format_exception(error)) + repr(vars(error))
+    assert "refused: " in shown
+    assert REDACTED in shown
+    assert [secret for secret in secrets if secret in shown] == []
+
+
+async def test_credentials_of_failed_requests_are_secrets() -> None:
+    """The client's transport may repeat a credential in the reason of its failure."""
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError(f"no route for {request.headers['authorization']}")
+
+    transport = httpx.MockTransport(fail)
+    async with httpx.AsyncClient(transport=transport, auth=("me", "my-password")) as client:
+        chat = OpenAIChat(base_url=BASE, exchange=HttpxExchange(client=client))
+        with pytest.raises(ProviderConnectError, match="no route for") as caught:
+            await chat.complete(REQUEST)
+    assert "bWU6bXktcGFzc3dvcmQ" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_latest_learned_credentials_are_kept() -> None:
+    """A client that replaces its token for each request does not fill the memory."""
+    secrets = Secrets("", {}, NO_BASE)
+    tokens = [f"{number:04}-token-of-a-client" for number in range(1000)]
+    for token in tokens:
+        secrets.learn(BASE, {"authorization": f"Bearer {token}", "x-token": tokens[0]})
+    text = secrets.redact(" ".join(tokens[number] for number in (0, 1, 998, 999)))
+    assert text == f"{REDACTED} {tokens[1]} {REDACTED} {REDACTED}"
+
+
+def test_placeholder_in_headers_is_not_learned() -> None:
+    secrets = Secrets("not-needed", {}, NO_BASE)
+    secrets.learn(BASE, {"authorization": "Bearer not-needed"})
+    assert secrets.redact("a key is not-needed") == "a key is not-needed"
 
 
 async def test_headers_of_a_client_are_secrets() -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agent_actors.domain.blocks import TextBlock
-from agent_actors.providers.token_counts import MOST, count_in, is_told
+from agent_actors.providers.token_counts import MOST, count_in, has_count
 from tests.providers.anthropic import answers as messages
 from tests.providers.openai_chat.answers import read, sse, text
 
@@ -19,12 +19,12 @@ ODD = ["1e400", "Infinity", "NaN", "-3", "1" + "0" * 40, "1e300"]
 @pytest.mark.parametrize("value", NO_COUNTS)
 def test_invalid_count_is_treated_as_missing(value: object) -> None:
     assert count_in({"a": value, "b": 3}, "a", "b") == 3
-    assert not is_told({"a": value}, "a", "b")
+    assert not has_count({"a": value}, "a", "b")
 
 
 @pytest.mark.parametrize(("value", "count"), [(0, 0), (0.0, 0), (7, 7), (7.9, 7), (MOST, MOST)])
 def test_count_under_first_nonzero_name_wins(value: object, count: int) -> None:
-    assert is_told({"a": value}, "a")
+    assert has_count({"a": value}, "a")
     assert count_in({"a": value}, "a") == count
     assert count_in({"a": value, "b": 3}, "a", "b") == (count or 3)
 

@@ -32,6 +32,7 @@ from agent_actors.testing import (
 )
 from agent_actors.tools.output import ToolOutput
 from tests.run.helpers import check_history, check_quiet
+from tests.sweeps import STRIDE
 
 TEXTS = ("a", "b", "bad")
 text = st.sampled_from(TEXTS)
@@ -245,5 +246,5 @@ def test_cancel_at_any_step_leaves_nothing(seed: int) -> None:
         check_quiet(runtime)
         assert runtime.questions() == ()
 
-    cancelled = partial(cancel_at_every_step, run, around=asking, check=check)
-    assert cancelled(seed=seed) > 12
+    cancelled = partial(cancel_at_every_step, run, around=asking, check=check, stride=STRIDE)
+    assert cancelled(seed=seed) > 6

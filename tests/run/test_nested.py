@@ -16,6 +16,7 @@ from agent_actors.errors import SessionBusy
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang, pause, say
 from tests.run.helpers import check_history, check_quiet, check_records
+from tests.sweeps import STRIDE
 
 
 def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:
@@ -452,4 +453,4 @@ def test_cancel_at_any_step_while_reading_child() -> None:
             result = await runtime.run("go", parent)
             assert [one.content for one in result.tool_calls] == ["interrupted"]
 
-    assert cancel_at_every_step(main) > 80
+    assert cancel_at_every_step(main, stride=STRIDE) > 80

@@ -1,7 +1,6 @@
 """Ctrl-C at any line: programs end cleanly, and users' code can be interrupted."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -37,8 +36,8 @@ from agent_actors.sessions import fold
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
 from tests.run.helpers import check_history, check_quiet, check_records
+from tests.sweeps import DEEP
 
-DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 # A prime, so that the sample hits different lines in each pass of a loop. A deep run hits all
 # lines.
 STEP: Final = 1 if DEEP else 797

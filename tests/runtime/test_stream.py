@@ -1,5 +1,6 @@
 """Errors and results of `stream()`: from the body, from the run, from both, and from neither."""
 
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -245,3 +246,13 @@ async def test_stalled_reader_ends_only_its_run(
         assert texts == ["Hello."]
         again = await runtime.run("hi", scripted("Hello again."), session_id="s")
         check_history(again.messages)
+
+
+async def test_events_have_wall_clock_times() -> None:
+    """Not the time of the monotonic clock, which begins when the machine starts."""
+    now = time.time()
+    async with open_runtime() as runtime:
+        options = AgentOptions(model="m", provider=ScriptedModel(["Hello."]))
+        await runtime.run("Hi", options, session_id="s")
+        records = await runtime.sessions.records("s")
+    assert all(abs(record.ts - now) < 86_400 for record in records)

@@ -317,7 +317,10 @@ def test_annotation_description_wins_over_docstring() -> None:
 @pytest.mark.parametrize(
     ("hint", "said"),
     [
-        (bytes, "parameter 'a': bytes has no JSON Schema; supported types are str, int"),
+        (
+            bytes,
+            "parameter 'a': bytes has no JSON Schema; use str with base64 text; supp",
+        ),
         (complex, "parameter 'a': complex has no"),
         (list[bytes], r"parameter 'a\[\]': bytes has no"),
         (tuple[int, bytes], r"parameter 'a\[1\]': bytes has no"),

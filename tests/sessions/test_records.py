@@ -20,13 +20,14 @@ from agent_actors.domain.events import (
 )
 from agent_actors.domain.messages import Message, Messages
 from agent_actors.errors import ConfigError, InvalidEventError, MessageError
-from agent_actors.sessions import SessionState
+from agent_actors.sessions import UNFINISHED, SessionState
 from agent_actors.sessions.metadata import run_metadata
 from agent_actors.sessions.records import (
     NO_RESULT,
     as_records,
     opening,
     recordable,
+    records_before_run,
     seen_after,
 )
 from agent_actors.testing.strategies import messages
@@ -51,6 +52,14 @@ def recorded(state: SessionState, drafts: list[EventBuilder]) -> SessionState:
 def test_a_session_without_open_calls_needs_nothing() -> None:
     assert opening(SessionState(), None) == []
     assert opening(seen_after(Messages().user("?").assistant("!")), None) == []
+
+
+def test_known_results_close_calls() -> None:
+    state = seen_after(ASKED)
+    found = partial(ToolResult, tool_use_id="b", name="add", content="4")
+    drafts = records_before_run(state, None, from_client=False, resumes=False, known={"b": found})
+    closed = [draft(SCOPE, "", 0.0, seq=9) for draft in drafts]
+    assert [one.content for one in closed if isinstance(one, ToolResult)] == [UNFINISHED, "4"]
 
 
 def test_images_of_responses_are_kept() -> None:
@@ -110,13 +119,19 @@ def test_callers_record_copies_of_some_types() -> None:
 @pytest.mark.parametrize("parent", [None, ("p", "c")])
 def test_metadata_describe_the_run(parent: tuple[str, str] | None) -> None:
     found = run_metadata(
-        cwd="/", provider_name="p", model="m", allowed_tools=("t",), agent_name="a", parent=parent
+        cwd="/",
+        provider_name="p",
+        model="m",
+        setting_sources=("project",),
+        allowed_tools=("t",),
+        agent_name="a",
+        parent=parent,
     )
     of_run = {
         "cwd": "/",
         "provider_name": "p",
         "model": "m",
-        "setting_sources": [],
+        "setting_sources": ["project"],
         "allowed_tools": ["t"],
         "agent_name": "a",
     }

@@ -128,15 +128,19 @@ def test_rewound_history_continues_from_target(
 
 def test_index_keeps_counted_records_in_order() -> None:
     trail: RewindIndex[str] = RewindIndex()
-    assert trail.go_back(1, 0) == []
+    trail.go_back(1, 0)
+    assert trail.counting() == []
     trail.add(2, "a")
     trail.add(2, "b")
     trail.add(3, "c")
-    assert trail.go_back(4, 2) == ["a", "b"]
+    trail.go_back(4, 2)
+    assert trail.counting() == ["a", "b"]
     trail.add(5, "d")
     assert trail.counting() == ["a", "b", "d"]
-    assert trail.go_back(6, 3) == ["a", "b", "c"]
-    assert trail.go_back(7, 5) == ["a", "b", "d"]
+    trail.go_back(6, 3)
+    assert trail.counting() == ["a", "b", "c"]
+    trail.go_back(7, 5)
+    assert trail.dated() == [(2, "a"), (2, "b"), (5, "d")]
 
 
 def test_scopes_do_not_matter() -> None:

@@ -17,6 +17,7 @@ from agent_actors.protocol.turn import (
     CallModel,
     CheckOutput,
     Command,
+    Compact,
     Entry,
     Finish,
     IllegalTransition,
@@ -83,6 +84,8 @@ class Run(RuleBasedStateMachine):
                 self.running.append(call.id)
             case CallModel():
                 self.model_calls += 1
+            case Compact():
+                raise AssertionError("no event asks for a compaction")
             case CheckOutput():
                 assert self.machine.state is State.OUTPUT
             case Finish():

@@ -183,7 +183,8 @@ class Killer:
         assert status == -signal.SIGKILL, f"it ended before it was killed:\n{errors}"
         text = acknowledged.read_text(encoding="utf-8") if acknowledged.exists() else ""
         acknowledged.unlink(missing_ok=True)
-        return text.splitlines()
+        # The kill can tear the last line, if the line crosses a page of the file.
+        return text[: text.rfind("\n") + 1].splitlines()
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from tests.stores.crash_helpers import STORES, kill_often
+from tests.sweeps import DEEP
 
 # A few with `make test`; the full number with `make test-deep`.
-DEEP: Final = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 KILLS: Final = 500 if DEEP else 4
 
 

@@ -2,11 +2,7 @@
 
 import logging
 import math
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,6 +26,7 @@ from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import call
 from tests.contracts.test_session_store import append, notes
+from tests.program_helpers import talking
 from tests.run.helpers import check_history
 from tests.runtime.sessions.helpers import DISK, talk, talker
 
@@ -308,6 +305,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.usefixtures("fork_server")
 @on_disk
 def test_killed_repair_leaves_old_or_new_log(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "store"
@@ -331,10 +329,7 @@ def test_killed_repair_leaves_old_or_new_log(kind: str, tmp_path: Path) -> None:
     trio.run(make)
     damage(kind, path, lambda text: text.replace(b'"seq":1205', b'"seq":"?"'))
     for pause in (0.0, 0.005, 0.01, 0.02, 0.04):
-        command = [sys.executable, "-c", REPAIRER, kind, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
+        with talking(["-c", REPAIRER, kind, str(path)], cwd=ROOT) as (_, _, output):
+            assert output.readline() == "ready\n"
             time.sleep(pause)
-            os.kill(process.pid, signal.SIGKILL)
         trio.run(look)

@@ -442,6 +442,19 @@ async def test_damaged_row_is_isolated(
     assert await store.append([append(0, "again")]) == [None]
 
 
+async def test_failed_prune_releases_sessions(store: SqliteStore, path: Path) -> None:
+    await store.append([append(0, "a")])
+    store.released("s")
+    inside(store).execute(
+        "CREATE TRIGGER keep BEFORE DELETE ON sessions BEGIN SELECT RAISE(ABORT, 'kept'); END"
+    )
+    with pytest.raises(SessionStoreError, match="kept"):
+        await store.prune(math.inf)
+    other = await again(path)
+    assert await other.load("s")
+    await other.aclose()
+
+
 async def test_damaged_id_is_skipped(store: SqliteStore) -> None:
     await store.append([append(0, "a", session=name) for name in ("s", "t")])
     [number] = inside(store).execute("SELECT min(number) FROM sessions").fetchone()

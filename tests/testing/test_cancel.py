@@ -29,6 +29,16 @@ def test_every_step_is_tried() -> None:
     assert [outcome.cancelled for outcome in seen] == [True] * 4 + [False]
 
 
+def test_stride_samples_the_steps() -> None:
+    tried: list[int] = []
+
+    steps = cancel_at_every_step(three_checkpoints, stride=3, check=lambda at, _: tried.append(at))
+
+    assert (tried, steps) == ([0, 3, 6], 6)
+    with pytest.raises(ValueError, match="stride must be at least 1; got 0"):
+        cancel_at_every_step(three_checkpoints, stride=0)
+
+
 def test_straight_code_is_cancelled_before_start() -> None:
     async def plain() -> None:
         pass

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import attrs
 import pytest
 
+from agent_actors.domain.events import FileChanged
 from agent_actors.domain.json import JsonObject
 from agent_actors.errors import ConfigError, SchemaError, ToolArgumentsError
 from agent_actors.tools import Tool, ToolContext, tool
@@ -192,6 +193,8 @@ def test_context_parameter_is_not_in_schema() -> None:
             "additionalProperties": False,
         }
         given = DetachedContext("given")
+        with pytest.raises(RuntimeError, match="no run made this call"):
+            given.record(functools.partial(FileChanged, path="a", content="b"))
         assert made.invoke_sync({"city": "P"}, given).content == "P given"
         with pytest.raises(ToolArgumentsError, match="field context: unknown"):
             made.check({"city": "P", "context": "mine"})
@@ -255,7 +258,10 @@ UNFIT: list[tuple[Any, str]] = [
     (positional, "tool 'positional': parameter 'city' is positional-only"),
     (unhinted, "tool 'unhinted': parameter 'city' has no type hint$"),
     (Service.method, "tool 'method': parameter 'self' has no type hint; decorate the bound"),
-    (binary, "tool 'binary': parameter 'data': bytes has no JSON Schema; supported types are"),
+    (
+        binary,
+        "tool 'binary': parameter 'data': bytes has no JSON Schema; use str with base64 text",
+    ),
     (unknown, "tool 'unknown': a type hint of unknown names 'Nowhere', which does not exist"),
     (wrong, "tool 'wrong': "),
 ]

@@ -268,3 +268,9 @@ def test_any_response_is_valid_or_invalid(text: str) -> None:
     for form in (City, list[int] | str):
         verdict = OutputSpec[object](form).check(text)
         assert isinstance(verdict, Valid | Invalid)
+
+
+def test_partial_of_a_schema_is_plain_json() -> None:
+    spec = as_output_spec({"type": "object", "properties": {"a": {"type": "integer"}}})
+    assert spec is not None
+    assert spec.partial({"a": 1}).value == {"a": 1}

@@ -11,7 +11,8 @@ import pytest
 
 from agent_actors.domain.events import EventBuilder
 from agent_actors.domain.json import JsonObject, JsonValue
-from agent_actors.domain.run import RunInfo
+from agent_actors.domain.run import RunInfo, ToolCallResult
+from agent_actors.domain.workspace.report import CallResources
 from agent_actors.errors import ConfigError, ToolArgumentsError
 from agent_actors.tools import Tool, ToolContext, ToolOutput
 
@@ -40,6 +41,7 @@ class Context:
     request_id: str = "q1"
     call_id: str = "c1"
     tool_name: str = "probe"
+    deps: object = None
     cancelled: bool = False
     reports: list[JsonValue] = attrs.field(factory=list[JsonValue])
 
@@ -47,11 +49,25 @@ class Context:
     def run(self) -> RunInfo:
         return RunInfo(self.session_id, self.run_id, self.request_id, 2, 1.0)
 
+    @property
+    def workspace(self) -> None:
+        return None
+
+    @property
+    def background(self) -> None:
+        return None
+
+    def used(self, resources: CallResources) -> None:
+        raise RuntimeError(f"{resources!r}: not here")
+
     def report(self, progress: JsonValue) -> None:
         self.reports.append(progress)
 
     def record(self, event: EventBuilder) -> None:
         raise RuntimeError(f"{event!r}: not here")
+
+    async def call_tool(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolCallResult:
+        raise RuntimeError(f"{name} {arguments}: not here")
 
 
 def city_tool(handler: Any = echo, **options: Any) -> Tool:

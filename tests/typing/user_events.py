@@ -9,10 +9,14 @@ from agent_actors.events import (
     AssistantMessage,
     AssistantThinking,
     AttemptRestarted,
+    BackgroundEnded,
+    BackgroundLost,
+    BackgroundStarted,
     ErrorEvent,
     FileChanged,
     HookEvent,
     Notification,
+    OutputDelta,
     ResultEvent,
     RunEvent,
     RunQueued,
@@ -21,6 +25,7 @@ from agent_actors.events import (
     SessionRewind,
     SkillActivated,
     StreamNotice,
+    SubagentStarted,
     SystemInit,
     TodosChanged,
     ToolDelta,
@@ -30,6 +35,7 @@ from agent_actors.events import (
     UsageEvent,
     UserMessage,
     UserQuestion,
+    WorkspaceCheckpoint,
 )
 
 
@@ -67,8 +73,15 @@ def text_of(event: RunEvent) -> str:
             return event.type
         case RunQueued() | RunSuspended() | SessionCompacted() | SessionRewind():
             return event.run_id
-        case TodosChanged() | FileChanged():
+        case OutputDelta(data=data):
+            assert_type(data, JsonValue)
             return event.id
+        case TodosChanged() | FileChanged() | WorkspaceCheckpoint():
+            return event.id
+        case SubagentStarted(child_session_id=child):
+            return child
+        case BackgroundStarted() | BackgroundEnded() | BackgroundLost():
+            return event.task_id
         case _:
             assert_never(event)
 

@@ -9,6 +9,7 @@ from agent_actors import (
     AgentOptions,
     OutputError,
     OutputSpec,
+    Partial,
     RunResult,
     RunStream,
     Runtime,
@@ -90,7 +91,9 @@ async def use() -> None:
         async with runtime.stream("Where?", city) as events:
             assert_type(events, RunStream[City])
             async for _ in events:
-                pass
+                assert_type(events.partial, Partial[City] | None)
+                if events.partial is not None:
+                    assert_type(events.partial.value, City | None)
         try:
             assert_type(events.result, RunResult[City])
             assert_type(events.result.output, City)

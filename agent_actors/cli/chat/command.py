@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -21,10 +22,12 @@ from agent_actors.cli.chat.messages import ChatUI
 from agent_actors.cli.chat.plain_view import PlainUI
 from agent_actors.cli.chat.terminal.modes import modes_kept, restorer, silent_typing
 from agent_actors.cli.chat.tools import demo_tools
-from agent_actors.cli.outcome import MISUSED, fail, interrupted, status_of
+from agent_actors.cli.edits.previews import EditPreviews
+from agent_actors.cli.outcome import interrupted, reject, status_of
 from agent_actors.cli.streams import Output
-from agent_actors.cli.user_tools import load_tools
+from agent_actors.cli.workspace_choice import choose_tools
 from agent_actors.errors import ConfigError
+from agent_actors.options.checkpoints import Checkpoints
 from agent_actors.permissions import (
     PermissionDecision,
     PermissionMode,
@@ -54,6 +57,9 @@ class ChatArguments:
     max_tokens: int | None
     temperature: float | None
     tools: tuple[str, ...]
+    workspace: str = ""
+    unconfined: bool = False
+    checkpoints: str = ""
     demo_tools: bool
     permissions: PermissionMode
     session: str | None
@@ -67,7 +73,11 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
     Raises:
         ConfigError: An argument is not valid.
     """
-    tools = [*load_tools(arguments.tools), *(demo_tools() if arguments.demo_tools else ())]
+    chosen = choose_tools(arguments.tools, arguments.workspace, unconfined=arguments.unconfined)
+    if chosen.note:
+        sys.stderr.write(f"note: {chosen.note}\n")
+    previews = EditPreviews(chosen.root)
+    tools = [*chosen.tools, *(demo_tools() if arguments.demo_tools else ())]
     options = AgentOptions(
         model=arguments.model,
         base_url=arguments.base_url,
@@ -78,9 +88,13 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
         max_tokens=arguments.max_tokens,
         temperature=arguments.temperature,
         tools=tuple(tools),
+        builtin_tools=chosen.builtin_tools,
+        workspace=chosen.workspace,
+        hooks=previews.hooks,
+        checkpoints=_checkpoints(arguments),
         permissions=PermissionPolicy(mode=arguments.permissions),
         can_use_tool=_ask_the_person,
-        # There is no time limit, because the user is present and can press Ctrl-C.
+        # Questions have no time limit, because the user is present and can press Ctrl-C.
         question_timeout=math.inf,
     )
     path = arguments.store or _default_store(arguments.session)
@@ -91,7 +105,20 @@ def make_plan(arguments: ChatArguments) -> ChatPlan:
         store_path=arguments.store,
         session_id=arguments.session,
         thinking=arguments.show_thinking,
+        previews=previews,
     )
+
+
+def _checkpoints(arguments: ChatArguments) -> Checkpoints | None:
+    """Return the checkpoints of the workspace; None without a workspace.
+
+    A script must ask for checkpoints.
+    """
+    if arguments.checkpoints and not arguments.workspace:
+        raise ConfigError("--checkpoints requires --workspace DIRECTORY")
+    if not arguments.workspace or not (arguments.checkpoints or sys.stdin.isatty()):
+        return None
+    return Checkpoints(directory=Path(arguments.checkpoints) if arguments.checkpoints else None)
 
 
 def _default_store(session: str | None) -> str:
@@ -135,7 +162,7 @@ async def run_chat(arguments: ChatArguments, *, plain: bool) -> int:
     try:
         plan = make_plan(arguments)
     except ConfigError as error:
-        return fail(str(error).removeprefix("AgentOptions: "), MISUSED)
+        return reject(error)
     running = _RunningChat(plan)
     # Shells make background programs ignore Ctrl-C; such signals stay ignored.
     watched = [one for one in (signal.SIGINT, *_ENDING) if signal.getsignal(one) != signal.SIG_IGN]
@@ -145,7 +172,7 @@ async def run_chat(arguments: ChatArguments, *, plain: bool) -> int:
     with modes as typed, trio.open_signal_receiver(*watched) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(running.watch_signals, signals, nursery.cancel_scope)
-            ui = PlainUI() if plain else _rich_ui(typed or "")
+            ui = PlainUI(plan.previews) if plain else _rich_ui(typed or "", plan.previews)
             status = await status_of(lambda: running.run(ui))
             nursery.cancel_scope.cancel("the chat has ended")
     if running.ended_by == signal.SIGINT:
@@ -167,7 +194,10 @@ class _RunningChat:
 
     async def run(self, ui: ChatUI) -> int:
         # A session in memory must not be evicted while the user thinks.
-        async with open_runtime(store=self._plan.store, session_ttl=math.inf) as runtime:
+        async with (
+            self._plan.previews,
+            open_runtime(store=self._plan.store, session_ttl=math.inf) as runtime,
+        ):
             self._chat = Chat(self._plan, runtime, ui, self._end_at_once)
             return await self._chat.run()
 
@@ -191,7 +221,7 @@ def _is_capable_terminal() -> bool:
     return terminals and os.environ.get("TERM", "") not in _DUMB
 
 
-def _rich_ui(typed: str) -> ChatUI:
+def _rich_ui(typed: str, previews: EditPreviews) -> ChatUI:
     # Importing the editor is slow, and a chat through pipes does not need it.
     from agent_actors.cli.chat.terminal.editor import Editor  # noqa: PLC0415 - see above
     from agent_actors.cli.chat.terminal.rich_view import RichUI, make_console  # noqa: PLC0415
@@ -200,4 +230,4 @@ def _rich_ui(typed: str) -> ChatUI:
 
     size = partial(terminal_size, sys.stdout.fileno())
     screen = Screen(make_console(), Output(sys.stdout), size)
-    return RichUI(screen, Editor(InputHistory(user_file(HISTORY)), typed))
+    return RichUI(screen, Editor(InputHistory(user_file(HISTORY)), typed), previews)

@@ -27,6 +27,8 @@ class Name(StrEnum):
     TOOLS = "tools"
     HISTORY = "history"
     TOKENS = "tokens"
+    CONTEXT = "context"
+    COMPACT = "compact"
     THINKING = "thinking"
     REWIND = "rewind"
     SAVE = "save"
@@ -54,8 +56,13 @@ COMMANDS: Final[Mapping[Name, Usage]] = {
     Name.TOOLS: Usage("", "show the model's tools"),
     Name.HISTORY: Usage("[N]", "show the conversation, or its last N messages"),
     Name.TOKENS: Usage("", "show the token usage of the session"),
+    Name.CONTEXT: Usage("", "show what fills the model's context window"),
+    Name.COMPACT: Usage("[INSTRUCTIONS]", "replace the older messages by a summary"),
     Name.THINKING: Usage("[on|off]", "show or hide the model's thinking"),
-    Name.REWIND: Usage("[N]", "remove your last prompt, or the last N, and everything after it"),
+    Name.REWIND: Usage(
+        "[N] [--files] [--dry-run]",
+        "remove your last prompt, or the last N, and everything after it, also changes of files",
+    ),
     Name.SAVE: Usage("FILE", "write the conversation to a new file, .md or .json", required=True),
     Name.QUIT: Usage("", "leave the chat, like Ctrl-D"),
 }
@@ -135,7 +142,7 @@ def _unknown(word: str) -> str:
     near = [name.value for name in Name if name.startswith(word.lower())]
     near = near or difflib.get_close_matches(word.lower(), list(Name), n=1, cutoff=_LIKENESS)
     hint = f"did you mean /{near[0]}?" if near else "/help lists the commands"
-    return f"there is no command /{word:.40}; {hint} (to send text that begins with /, write //)"
+    return f"the command /{word:.40} is unknown; {hint} (to send text that begins with /, write //)"
 
 
 def count_of(argument: str, default: int) -> int | Mistake:
@@ -151,6 +158,30 @@ def count_of(argument: str, default: int) -> int | Mistake:
     if not (argument.isascii() and argument.isdigit()) or not 0 < int(argument[:9]) < 10**6:
         return Mistake(f"expected a number of at least 1; got {argument!r:.40}")
     return int(argument[:9])
+
+
+@attrs.frozen
+class Rewind:
+    """The arguments of `/rewind`.
+
+    Attributes:
+        count: The number of prompts to remove.
+        files: True to restore the files too.
+        dry_run: True to change nothing.
+    """
+
+    count: int
+    files: bool
+    dry_run: bool
+
+
+def rewind_of(argument: str) -> Rewind | Mistake:
+    """Parse the arguments of `/rewind`. `--dry-run` implies `--files`."""
+    words = argument.split()
+    dry_run = "--dry-run" in words
+    files = dry_run or "--files" in words
+    count = count_of(" ".join(one for one in words if one not in {"--files", "--dry-run"}), 1)
+    return count if isinstance(count, Mistake) else Rewind(count, files, dry_run)
 
 
 def switch_of(argument: str, *, now: bool) -> bool | Mistake:

@@ -6,13 +6,23 @@ beginning of a text, and count the line ends in the rest.
 
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Final
 
+from agent_actors.cli.chat.messages import ChatMessage, Kind
+from agent_actors.cli.edits.diffs import Diff, DiffLine, LineKind
 from agent_actors.cli.safe_text import clean
 from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue, is_deeper
 from agent_actors.domain.usage import Usage
+from agent_actors.run.model.context_size import ContextSize
 
 _MORE: Final = "..."
+_DIFF_KINDS: Final[dict[LineKind, Kind]] = {
+    "added": "added",
+    "removed": "removed",
+    "context": "plain",
+    "place": "dim",
+}
 # Maximum number of characters shown of a call or of a line of a result, readable at a glance.
 CALL_SIZE: Final = 200
 _LINE_SIZE: Final = 300
@@ -72,6 +82,9 @@ def result_lines(content: str | JsonObject | list[JsonValue], most: int) -> Iter
         content: The result of the tool.
         most: The maximum number of lines, not counting the note.
     """
+    readable = _readable(content)
+    if readable is not None:
+        content = readable
     if not isinstance(content, str):
         found = json_text(content, _LINE_SIZE)
         yield clean(found[:_LINE_SIZE]) + (_MORE if len(found) > _LINE_SIZE else "")
@@ -90,6 +103,42 @@ def result_lines(content: str | JsonObject | list[JsonValue], most: int) -> Iter
     if start < len(text):
         lines = text.count("\n", start) + (not text.endswith("\n"))
         yield f"{_MORE} ({lines:,} more {'line' if lines == 1 else 'lines'})"
+
+
+def _kind_of(line: DiffLine) -> LineKind:
+    return line.kind
+
+
+def _readable(content: str | JsonObject | list[JsonValue]) -> str | None:
+    """Return the text of the result of a command or a search; None for any other result."""
+    match content:
+        case {"stdout": str(out), "stderr": str(err), "exit_code": int() | None as code, **rest}:
+            end = f"signal {rest.get('signal', '?')}" if code is None else f"exit code {code}"
+            end += ", timed out" if "timed_out" in rest else ""
+            streams = [text if text.endswith("\n") else f"{text}\n" for text in (out, err) if text]
+            # The end comes first, because only the first lines of a result are shown.
+            return "".join([*([] if code == 0 else [f"{end}\n"]), *streams]) or "(no output)"
+        case {"matches": list(matches)} if matches:
+            lines = [_match_text(match) for match in matches]
+            return None if None in lines else "\n".join(filter(None, lines))
+        case {"files": list(files)} if files and all(isinstance(file, str) for file in files):
+            return "\n".join(map(str, files))
+        case _:
+            return None
+
+
+def _match_text(match: JsonValue) -> str | None:
+    match match:
+        case {"file": str(file), "line": int(line), "text": str(text)}:
+            return f"{file}:{line}: {text}"
+        case _:
+            return None
+
+
+def diff_messages(diff: Diff) -> Iterator[ChatMessage]:
+    """Yield the lines of a diff as messages; consecutive lines of one kind are one message."""
+    for kind, lines in groupby(diff.shown, _kind_of):
+        yield ChatMessage("\n".join(f"  {line.text}" for line in lines), _DIFF_KINDS[kind])
 
 
 def duration(seconds: float) -> str:
@@ -112,3 +161,18 @@ def usage_text(usage: Usage) -> str:
     if usage.estimated:
         parts.append("estimated")
     return ", ".join(parts)
+
+
+def context_lines(size: ContextSize) -> list[str]:
+    """Return a line for each part of a session's next request, and a line for the total."""
+    parts = {
+        "system prompt": size.system_prompt,
+        "tools": size.tools,
+        "summary": size.summary,
+        "messages": size.messages,
+        "tool results": size.results,
+    }
+    share = round(100 * size.total / size.window)
+    source = "as the endpoint counted" if size.reported else "estimated"
+    total = f"total: {size.total:,} of {size.window:,} tokens ({share} %), {source}"
+    return [*(f"{name}: about {tokens:,} tokens" for name, tokens in parts.items()), total]

@@ -14,7 +14,7 @@ from typing import Final, assert_never
 
 import attrs
 
-from agent_actors import AgentOptions, Runtime, __version__
+from agent_actors import AgentOptions, Runtime, Tool, __version__
 from agent_actors.abc import SessionStore
 from agent_actors.cli.chat.commands import (
     Command,
@@ -25,9 +25,10 @@ from agent_actors.cli.chat.commands import (
     count_of,
     help_lines,
     parse,
+    rewind_of,
     switch_of,
 )
-from agent_actors.cli.chat.formatting import on_one_line, usage_text
+from agent_actors.cli.chat.formatting import context_lines, on_one_line, usage_text
 from agent_actors.cli.chat.input_result import Interrupted, Typed
 from agent_actors.cli.chat.messages import ChatMessage, ChatUI
 from agent_actors.cli.chat.transcript import (
@@ -37,11 +38,14 @@ from agent_actors.cli.chat.transcript import (
     transcript_messages,
 )
 from agent_actors.cli.chat.turn import ChatTurn
+from agent_actors.cli.edits.previews import EditPreviews
 from agent_actors.cli.outcome import FAILED
+from agent_actors.cli.rewind_report import rewind_lines
 from agent_actors.cli.safe_text import safe_json
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.messages import Messages
 from agent_actors.errors import AgentError, ConfigError
+from agent_actors.options.workspace_config import WorkspaceConfig
 from agent_actors.permissions.modes import MODES, effect_of
 
 _LEAVES: Final = "press Ctrl-C again to leave"
@@ -61,6 +65,7 @@ class ChatPlan:
         store_path: The path of the store, as given; empty: the default store, or none.
         session_id: The session to continue or to create; None: a new one.
         thinking: Whether to display thinking.
+        previews: The diffs of calls that write files; its hook is among the options.
     """
 
     options: AgentOptions
@@ -69,6 +74,7 @@ class ChatPlan:
     store_path: str = ""
     session_id: str | None = None
     thinking: bool = False
+    previews: EditPreviews = attrs.field(factory=lambda: EditPreviews(None))
 
 
 class Chat:
@@ -169,7 +175,7 @@ class Chat:
         return True
 
     async def _run_turn(self, text: str) -> None:
-        turn = self._turn = ChatTurn(self._runtime, self._ui)
+        turn = self._turn = ChatTurn(self._runtime, self._ui, self._plan.previews)
         try:
             outcome = await turn.run(
                 text,
@@ -197,6 +203,10 @@ class Chat:
                 await self._show_history(argument)
             case Name.TOKENS:
                 await self._show_tokens()
+            case Name.CONTEXT:
+                await self._show_context()
+            case Name.COMPACT:
+                await self._compact(argument)
             case Name.THINKING:
                 await self._switch_thinking(argument)
             case Name.REWIND:
@@ -227,10 +237,11 @@ class Chat:
 
     async def _show_tools(self) -> None:
         options = self._plan.options
-        if not options.tools:
+        tools = (*options.tools, *_builtin_tools(options))
+        if not tools:
             await self._note("the model has no tools; add some with --tools or --demo-tools")
             return
-        for tool in options.tools:
+        for tool in tools:
             does = effect_of(tool)
             rule = "" if options.permissions is None else MODES[options.permissions.mode][does]
             note = {"ask": ", asks first", "deny": ", refused"}.get(rule, "")
@@ -251,6 +262,28 @@ class Chat:
         calls = f"{state.requests:,} requests, {state.tool_calls:,} tool calls"
         await self._ui.write(ChatMessage(f"this session: {usage_text(state.usage)}; {calls}"))
 
+    async def _show_context(self) -> None:
+        if self._session_id is None:
+            await self._note(_NOTHING_YET)
+            return
+        size = await self._runtime.sessions.context(self._session_id, self._options)
+        await self._ui.write(*(ChatMessage(line) for line in context_lines(size)))
+
+    async def _compact(self, argument: str) -> None:
+        if self._session_id is None:
+            await self._note(_NOTHING_YET)
+            return
+        report = await self._runtime.sessions.compact(
+            self._session_id, self._options, instructions=argument
+        )
+        if report is None:
+            await self._note("the conversation is too short to replace messages by a summary")
+            return
+        await self._note(
+            f"a summary replaces {report.replaced_messages:,} messages: about "
+            f"{report.tokens_before:,} tokens before, {report.tokens_after:,} after"
+        )
+
     async def _switch_thinking(self, argument: str) -> None:
         switched = switch_of(argument, now=self._thinking)
         if isinstance(switched, Mistake):
@@ -260,10 +293,11 @@ class Chat:
         await self._ui.write(ChatMessage(f"thinking is {'shown' if switched else 'hidden'}"))
 
     async def _rewind(self, argument: str) -> None:
-        count = count_of(argument, 1)
-        if isinstance(count, Mistake):
-            await self._mistake(f"/rewind: {count.message}")
+        wanted = rewind_of(argument)
+        if isinstance(wanted, Mistake):
+            await self._mistake(f"/rewind: {wanted.message}")
             return
+        count = wanted.count
         prompts = (await self._read_transcript()).prompts
         if count > len(prompts):
             have = f"there are only {len(prompts)}" if prompts else _NOTHING_YET
@@ -272,9 +306,30 @@ class Chat:
         back = prompts[-count]
         assert back.seq is not None
         assert self._session_id is not None
-        await self._runtime.sessions.rewind(self._session_id, back.seq - 1)
+        to_seq = back.seq - 1
+        if wanted.files:
+            await self._rewind_files(self._session_id, to_seq, dry_run=wanted.dry_run)
+        else:
+            await self._runtime.sessions.rewind(self._session_id, to_seq)
+        if wanted.dry_run:
+            return
         self._default = back.text
         await self._note(f"rewound to before: {on_one_line(back.text, _GLANCE)}")
+
+    async def _rewind_files(self, session_id: str, to_seq: int, *, dry_run: bool) -> None:
+        options = self._plan.options
+        source = options.workspace
+        if options.checkpoints is None or not isinstance(source, WorkspaceConfig):
+            raise ConfigError("/rewind: files can be restored in a chat with --workspace only")
+        rewound = await self._runtime.sessions.rewind(
+            session_id,
+            to_seq,
+            files=True,
+            dry_run=dry_run,
+            workspace={"type": source.type, **source.settings},
+            checkpoints=options.checkpoints,
+        )
+        await self._ui.write(*(ChatMessage(line) for line in rewind_lines(rewound)))
 
     async def _save(self, argument: str) -> None:
         messages = (await self._read_transcript()).state.history()
@@ -292,6 +347,10 @@ class Chat:
         await self._note(f"{len(messages):,} messages written to {written}")
 
     # The session.
+
+    @property
+    def _options(self) -> AgentOptions:
+        return self._plan.options.evolve(model=self._model)
 
     async def _read_transcript(self) -> SessionTranscript:
         if self._session_id is None:
@@ -331,6 +390,15 @@ class Chat:
     async def _mistake(self, message: str) -> None:
         self._failed = True
         await self._ui.write(ChatMessage(message, "error"))
+
+
+def _builtin_tools(options: AgentOptions) -> tuple[Tool, ...]:
+    if not options.builtin_tools:
+        return ()
+    # Imported here, because most chats do not need these tools.
+    from agent_actors.toolbox.presets import select  # noqa: PLC0415
+
+    return select(options.builtin_tools)
 
 
 def _save(messages: Messages, name: str) -> Path:

@@ -7,7 +7,7 @@ import attrs
 from agent_actors.cli.chat.input_result import InputResult
 from agent_actors.domain.events import AnyEvent
 
-Kind: TypeAlias = Literal["plain", "dim", "error", "heading", "markdown"]
+Kind: TypeAlias = Literal["plain", "dim", "error", "heading", "markdown", "added", "removed"]
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ import trio
 from agent_actors.cli.chat.input_result import End, InputResult, Interrupted, Typed
 from agent_actors.cli.chat.messages import ChatMessage
 from agent_actors.cli.chat.terminal.modes import forget_typed
+from agent_actors.cli.edits.previews import EditPreviews
 from agent_actors.cli.event_printer import EventPrinter
 from agent_actors.cli.streams import Input
 from agent_actors.domain.events import AnyEvent
@@ -22,11 +23,15 @@ _GOES_ON: Final = "\\"
 
 
 class PlainUI:
-    """The user interface on the standard streams."""
+    """The user interface on the standard streams.
 
-    def __init__(self) -> None:
+    Args:
+        previews: The diffs of calls that write files.
+    """
+
+    def __init__(self, previews: EditPreviews) -> None:
         self._input = Input(sys.stdin)
-        self._printer = EventPrinter()
+        self._printer = EventPrinter(previews=previews)
         self.can_ask: bool = sys.stdin.isatty()
         self._prompts = self.can_ask and self._printer.out.terminal
         self._reading: trio.CancelScope | None = None

@@ -13,9 +13,11 @@ import trio
 from agent_actors import AgentOptions, RunStream, Runtime
 from agent_actors.actors.question_board import Answer
 from agent_actors.cli.chat.commands import read_choice
-from agent_actors.cli.chat.formatting import on_one_line
+from agent_actors.cli.chat.formatting import diff_messages, on_one_line
 from agent_actors.cli.chat.input_result import Interrupted, Typed
 from agent_actors.cli.chat.messages import ChatMessage, ChatUI
+from agent_actors.cli.edits.diffs import Diff
+from agent_actors.cli.edits.previews import EditPreviews
 from agent_actors.cli.safe_text import clean
 from agent_actors.domain.events import UserQuestion
 from agent_actors.domain.run import Question
@@ -28,7 +30,7 @@ from agent_actors.tools.ask import ASK_USER_QUESTION
 _LOOK_EVERY: Final = 0.2
 _STILL_ENDING: Final = "the turn is still ending; press Ctrl-C again to end the program at once"
 _NO: Final = "no"
-_NOBODY: Final = "no person can be asked"
+_NO_PERSON: Final = "no person can be asked"
 # Seconds within which an interrupted turn usually ends.
 _SOON: Final = 0.5
 # Maximum number of displayed characters of a question, and of each of its choices.
@@ -58,9 +60,11 @@ class ChatTurn:
     Args:
         runtime: The runtime.
         ui: Displays the turn, and reads answers.
+        previews: The diffs of calls that write files.
     """
 
-    def __init__(self, runtime: Runtime, ui: ChatUI) -> None:
+    def __init__(self, runtime: Runtime, ui: ChatUI, previews: EditPreviews) -> None:
+        self._previews = previews
         self._runtime = runtime
         self._ui = ui
         self._session_id: str | None = None
@@ -188,9 +192,10 @@ class ChatTurn:
         if not self._ui.can_ask:
             about = on_one_line(question.prompt, _CHOICE_SIZE)
             await self._ui.write(ChatMessage(f"note: no person can be asked: {about}", "dim"))
-            self._answer(question, PermissionDecision("deny", reason=_NOBODY))
+            self._answer(question, PermissionDecision("deny", reason=_NO_PERSON))
             return
-        await self._ui.write(*_question_messages(question))
+        diff = self._previews.ask(question) if _is_permission(question) else None
+        await self._ui.write(*_question_messages(question, diff))
         answer: str | None = None
         broken: OSError | None = None
         async with trio.open_nursery() as nursery:
@@ -246,10 +251,14 @@ def _is_permission(question: Question) -> bool:
     return question.tool_name != ASK_USER_QUESTION
 
 
-def _question_messages(question: Question) -> Sequence[ChatMessage]:
+def _question_messages(question: Question, diff: Diff | None) -> Sequence[ChatMessage]:
     # Text from a model is truncated and marked, so that it cannot imitate the chat itself.
     if _is_permission(question):
         why = on_one_line(question.reason, _CHOICE_SIZE)
+        if diff is not None:
+            asks = f"Allow {question.tool_name}: {diff.summary}?"
+            heading = ChatMessage(on_one_line(asks, _QUESTION_SIZE), "heading")
+            return [ChatMessage(""), heading, *diff_messages(diff), ChatMessage(f"  {why}", "dim")]
         heading = ChatMessage(on_one_line(question.prompt, _QUESTION_SIZE), "heading")
         return [ChatMessage(""), heading, *([ChatMessage(f"  {why}", "dim")] if why else [])]
     shown = [

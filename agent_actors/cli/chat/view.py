@@ -15,11 +15,14 @@ from rich.text import Text
 from agent_actors.cli.chat.formatting import (
     RESULT_LINES,
     call_text,
+    diff_messages,
     duration,
     result_lines,
     usage_text,
 )
+from agent_actors.cli.chat.messages import ChatMessage, Kind
 from agent_actors.cli.chat.terminal.markdown import Block, blocks, finished_size, shortened
+from agent_actors.cli.edits.previews import EditPreviews
 from agent_actors.cli.safe_text import clean
 from agent_actors.domain.events import (
     AnyEvent,
@@ -43,6 +46,16 @@ _RUNNING: Final = "●"
 _DONE: Final = "✓"
 _FAILED: Final = "✗"
 
+# The styles of messages, by kind.
+STYLES: Final[dict[Kind, str]] = {
+    "plain": "",
+    "dim": "dim",
+    "error": "red",
+    "heading": "bold",
+    "added": "green",
+    "removed": "red",
+}
+
 # Kinds of output; an empty line separates two different kinds.
 _Kind: TypeAlias = Literal["text", "thought", "tool", "note"]
 
@@ -59,12 +72,14 @@ class TurnView:
     """The display of one turn.
 
     Args:
+        previews: The diffs of calls that write files.
         thinking: True to show the model's thinking.
         since: The time when the turn began, on the same clock as the times for `feed` and `live`.
     """
 
-    thinking: bool
-    since: float
+    _previews: EditPreviews
+    thinking: bool = attrs.field(kw_only=True)
+    since: float = attrs.field(kw_only=True)
     # The unfinished part of the response, and of the thinking.
     _answer: str = attrs.field(default="", init=False)
     _thought: str = attrs.field(default="", init=False)
@@ -188,10 +203,16 @@ class TurnView:
             line.append(f"{_FAILED} ", style="red")
         else:
             line.append(f"{_DONE} ", style="green")
-        line.append(clean(result.name) if call is None else call.text)
+        diff = self._previews.end(result)
+        # A diff shows the arguments better than the call does.
+        line.append(clean(result.name) if call is None or diff is not None else call.text)
         if result.started_at:
             line.append(f"  {duration(result.duration)}", style="dim")
         self._print("tool", line)
+        if diff is not None:
+            shown = [ChatMessage(f"  {diff.summary}", "dim"), *diff_messages(diff)]
+            self._finished += [Text(one.text, style=STYLES[one.kind]) for one in shown]
+            return
         style = "red" if result.is_error else "dim"
         text = "\n".join(result_lines(result.content, RESULT_LINES))
         if text.strip():

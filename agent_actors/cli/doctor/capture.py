@@ -111,7 +111,7 @@ class Replay:
         return ExchangeStatistics(live=0, begun=0)
 
     async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing; a capture has no connection to close."""
 
 
 class _Copied:

@@ -18,7 +18,7 @@ QUIRKS: Final[Mapping[int, str]] = {
     7: "later fragments of a call contain an empty id",
     8: "later fragments of a call contain an empty id and an empty name",
     9: "absent fields are sent as null",
-    10: "tool_calls is null if there is no call",
+    10: "tool_calls is null in chunks without calls",
     11: "calls have no id",
     12: "id and name are repeated in each fragment",
     13: "a name is split into fragments",

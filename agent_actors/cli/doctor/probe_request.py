@@ -5,7 +5,6 @@ time limit. If the endpoint rejects a request because of one of its fields, the 
 without that field.
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlunsplit
@@ -23,7 +22,7 @@ from agent_actors.cli.doctor.recommendations import (
 from agent_actors.cli.doctor.stream_quirks import ResponseFindings, read_answer
 from agent_actors.domain.messages import Messages
 from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings, ToolSpec
-from agent_actors.domain.urls import public_url
+from agent_actors.domain.provenance import public_url
 from agent_actors.errors import (
     ProviderConnectError,
     ProviderDeadlineError,
@@ -34,7 +33,7 @@ from agent_actors.profiles.resolve import NO_API_KEY, ResolvedProvider
 from agent_actors.providers.anthropic.client import DEFAULT_VERSION, AnthropicMessages
 from agent_actors.providers.base_url import checked_headers, split_base_url
 from agent_actors.providers.openai_chat.client import OpenAIChat
-from agent_actors.providers.secrets import REDACTED
+from agent_actors.providers.secrets import Secrets
 
 if TYPE_CHECKING:
     from agent_actors.cli.doctor.findings import ObservedQuirk
@@ -48,8 +47,7 @@ responds.
 TEMPERATURE: Final = 0.7
 """The temperature that agents send by default, to find out whether the endpoint rejects it."""
 
-_LONG_KEY: Final = 8
-"""Minimum length of a key that is too long to be part of an ordinary word."""
+_EXAMPLE_URL: Final = "http://localhost:1234/v1"
 
 _BAD_REQUEST: Final = frozenset({400, 422})
 
@@ -60,7 +58,7 @@ class ProbeResult:
 
     Attributes:
         answer: The response; None if the request failed.
-        failure: The error, if there is no response.
+        failure: The error, if the request failed.
         capture: The bytes of the response.
         watch: The times of its deltas.
         seconds: The duration.
@@ -106,6 +104,8 @@ class EndpointProbe:
         self._exchange = exchange
         self._timeout = timeout
         self._known_ids: set[str] = set()
+        base = split_base_url(target.base_url, example=_EXAMPLE_URL)
+        self._secrets = Secrets(target.api_key or "", {}, base)
 
     @property
     def endpoint(self) -> str:
@@ -171,7 +171,7 @@ class EndpointProbe:
 
         Cancellation: closes the connection.
         """
-        base = split_base_url(self.target.base_url, example="http://localhost:1234/v1")
+        base = split_base_url(self.target.base_url, example=_EXAMPLE_URL)
         path = base.path.rstrip("/")
         if self.target.profile.protocol == "anthropic":
             path = path.removesuffix("/v1/messages").removesuffix("/v1") + "/v1"
@@ -189,14 +189,8 @@ class EndpointProbe:
         ] + [recommendation]
 
     def redacted(self, text: str) -> str:
-        """Remove the key from a text, since an endpoint may repeat the key in its messages."""
-        key = self.target.api_key
-        if not key:
-            return text
-        found = re.escape(key)
-        # A short key may be part of an ordinary word, so only complete words are removed.
-        alone = found if len(key) >= _LONG_KEY else rf"(?<![^\W_]){found}(?![^\W_])"
-        return re.sub(alone, REDACTED, text)
+        """Remove the credentials from a text, since an endpoint may repeat them in its messages."""
+        return self._secrets.redact(text)
 
     def _lesson(self, outcome: ProbeResult) -> Recommendation | None:
         failure = outcome.failure

@@ -150,9 +150,8 @@ def toml(value: str | bool | float | Iterable[str]) -> str:
     if isinstance(value, int | float):
         return f"{value:g}"
     if isinstance(value, str):
-        return json.dumps(
-            value, ensure_ascii=False
-        )  # a TOML string has the same escapes as a JSON string
+        # A TOML string has the same escapes as a JSON string.
+        return json.dumps(value, ensure_ascii=False)
     return f"[{', '.join(map(toml, value))}]"
 
 

@@ -8,13 +8,9 @@ from typing import Annotated, Final
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
+from agent_actors.cli.parameters import Flag, NotNegative, Store, Text
 from agent_actors.cli.sessions import commands as work
 from agent_actors.domain.session import SessionOrder
-
-_Store = Annotated[str, Parameter(show_default=False, env_var="AGENT_ACTORS_STORE")]
-_Flag = Annotated[bool, Parameter(negative=(), show_default=False)]
-_AtLeastOne = Annotated[int, Parameter(validator=Number(gte=1))]
-_NotNegative = Annotated[int, Parameter(validator=Number(gte=0))]
 
 app: Final = App(
     name="sessions",
@@ -25,12 +21,12 @@ app: Final = App(
 @app.command(name="list")
 async def list_sessions(
     *,
-    store: _Store = "",
+    store: Store = "",
     where: Annotated[tuple[str, ...], Parameter(show_default=False)] = (),
     order: SessionOrder = "created",
     limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000))] = 50,
     after: str | None = None,
-    json: _Flag = False,
+    json: Flag = False,
 ) -> int:
     """List sessions, newest first.
 
@@ -46,7 +42,7 @@ async def list_sessions(
 
 
 @app.command
-async def show(session: str, /, *, store: _Store = "", json: _Flag = False) -> int:
+async def show(session: str, /, *, store: Store = "", json: Flag = False) -> int:
     """Show a session: its properties and its conversation.
 
     Args:
@@ -62,10 +58,10 @@ async def tail(
     session: str,
     /,
     *,
-    store: _Store = "",
-    lines: Annotated[_NotNegative, Parameter(alias="-n")] = 10,
-    follow: Annotated[_Flag, Parameter(alias="-f")] = False,
-    json: _Flag = False,
+    store: Store = "",
+    lines: Annotated[NotNegative, Parameter(alias="-n")] = 10,
+    follow: Annotated[Flag, Parameter(alias="-f")] = False,
+    json: Flag = False,
 ) -> int:
     """Show the last records of a session, one per line.
 
@@ -84,9 +80,9 @@ async def export(
     session: str,
     /,
     *,
-    store: _Store = "",
-    messages: _Flag = False,
-    json: Annotated[_Flag, Parameter(show=False)] = False,
+    store: Store = "",
+    messages: Flag = False,
+    json: Annotated[Flag, Parameter(show=False)] = False,
 ) -> int:
     """Write the stored records of a session to stdout, one line of JSON each.
 
@@ -104,9 +100,9 @@ async def import_session(
     file: str,
     /,
     *,
-    store: _Store = "",
+    store: Store = "",
     session: str | None = None,
-    json: _Flag = False,
+    json: Flag = False,
 ) -> int:
     """Create a session from an exported file of records or messages.
 
@@ -124,10 +120,10 @@ async def fork(
     session: str,
     /,
     *,
-    store: _Store = "",
+    store: Store = "",
     at: Annotated[int | None, Parameter(show_default=False)] = None,
     new: str | None = None,
-    json: _Flag = False,
+    json: Flag = False,
 ) -> int:
     """Create a session with the records of an existing one.
 
@@ -143,21 +139,41 @@ async def fork(
 
 @app.command
 async def rewind(
-    session: str, to: _NotNegative, /, *, store: _Store = "", json: _Flag = False
+    session: str,
+    to: NotNegative,
+    /,
+    *,
+    store: Store = "",
+    files: Flag = False,
+    dry_run: Flag = False,
+    workspace: Text = "",
+    checkpoints: Text = "",
+    json: Flag = False,
 ) -> int:
     """Rewind a session to its state right after a record; all records are kept.
+
+    With --files, the files that the agent changed since then are restored too. Files that others
+    changed as well are kept.
 
     Args:
         session: Id of the session.
         to: Number of the record; 0 is the beginning.
         store: Path of the store: a file, or a directory of plain files.
+        files: Restore the files of the workspace too; requires --workspace.
+        dry_run: Change nothing, and print the files that would be restored. Implies --files.
+        workspace: Directory in which the agent worked.
+        checkpoints: Directory of the checkpoints. By default a directory below ~/.local/state.
         json: Print one JSON object and nothing else.
     """
-    return await work.run_job(store, work.rewind_job(session, to), as_json=json)
+    if files or dry_run:
+        job = work.rewind_files_job(session, to, workspace, checkpoints, dry_run=dry_run)
+    else:
+        job = work.rewind_job(session, to)
+    return await work.run_job(store, job, as_json=json)
 
 
 @app.command
-async def delete(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
+async def delete(*sessions: str, store: Store = "", json: Flag = False) -> int:
     """Delete sessions permanently.
 
     Args:
@@ -169,7 +185,7 @@ async def delete(*sessions: str, store: _Store = "", json: _Flag = False) -> int
 
 
 @app.command
-async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
+async def check(*sessions: str, store: Store = "", json: Flag = False) -> int:
     """Check that sessions are valid. The exit status is 1 if a session is not valid.
 
     Each line describes a problem: the session, the number of the record, its position in the file,
@@ -184,7 +200,7 @@ async def check(*sessions: str, store: _Store = "", json: _Flag = False) -> int:
 
 
 @app.command
-async def repair(session: str, /, *sessions: str, store: _Store = "", json: _Flag = False) -> int:
+async def repair(session: str, /, *sessions: str, store: Store = "", json: Flag = False) -> int:
     """Repair the stored records of sessions that `check` reports as damaged, lost or repeated.
 
     Every readable record keeps its position. A record that cannot be read is replaced by one that

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 import attrs
@@ -14,6 +15,8 @@ import trio
 
 from agent_actors import open_runtime
 from agent_actors.cli.outcome import complete
+from agent_actors.cli.parameters import FROM_STDIN
+from agent_actors.cli.rewind_report import rewind_as_json, rewind_lines
 from agent_actors.cli.sessions.render import (
     damage_as_json,
     faults_as_text,
@@ -33,7 +36,6 @@ from agent_actors.errors import ConfigError, InvalidEventError, SessionStoreErro
 from agent_actors.runtime.sessions.api import SessionAPI
 from agent_actors.stores.opening import open_store
 
-FROM_STDIN: Final = "-"
 # Sessions per page when all sessions are listed.
 _PAGE: Final = 1000
 # Seconds between checks for new records that another process may have written.
@@ -111,9 +113,8 @@ def _condition(text: str) -> tuple[str, JsonScalar]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ConfigError(f"--where requires key=value; got {text!r}")
-    if nests_deeper(
-        value, 0
-    ):  # lists and objects stay text, because listings compare only single values
+    if nests_deeper(value, 0):
+        # Lists and objects stay text, because listings compare only single values.
         return key, value
     try:
         read = json.loads(value)
@@ -221,6 +222,32 @@ def rewind_job(session_id: str, to_seq: int) -> Job:
         return await context.write(
             summary, {"session_id": session_id, "to_seq": to_seq, "messages": len(messages)}
         )
+
+    return job
+
+
+def rewind_files_job(
+    session_id: str, to_seq: int, workspace: str, checkpoints: str, *, dry_run: bool
+) -> Job:
+    """Rewind a session and the files of its workspace, or show what would change."""
+
+    async def job(context: JobContext) -> int:
+        if not workspace:
+            raise ConfigError("--files requires --workspace DIRECTORY")
+        rewound = await context.sessions.rewind(
+            session_id,
+            to_seq,
+            files=True,
+            dry_run=dry_run,
+            workspace={"type": "local", "root": Path(workspace)},
+            checkpoints=checkpoints or None,
+        )
+        count = len(rewound.messages)
+        verb = "would rewind" if dry_run else "rewound"
+        known = f": {count} messages" if not dry_run else ""
+        lines = [f"{verb} {session_id} to record {to_seq}{known}", *rewind_lines(rewound)]
+        data = {"session_id": session_id, "to_seq": to_seq, "messages": count}
+        return await context.write("\n".join(lines), {**data, **rewind_as_json(rewound)})
 
     return job
 

@@ -19,6 +19,9 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import (
     AnyEvent,
     AssistantMessage,
+    BackgroundEnded,
+    BackgroundLost,
+    BackgroundStarted,
     ErrorEvent,
     FileChanged,
     HookEvent,
@@ -27,6 +30,7 @@ from agent_actors.domain.events import (
     SessionCompacted,
     SessionRewind,
     SkillActivated,
+    SubagentStarted,
     SystemInit,
     TodosChanged,
     ToolResult,
@@ -36,6 +40,7 @@ from agent_actors.domain.events import (
     UsageEvent,
     UserMessage,
     UserQuestion,
+    WorkspaceCheckpoint,
 )
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.session import Damage, SessionInfo, SessionPage, SessionSnapshot
@@ -197,8 +202,20 @@ def _content(record: AnyEvent) -> str:
             return name
         case TodosChanged(todos=todos):
             return f"{len(todos)} todos"
-        case FileChanged(path=path, content=content):
-            return f"{path}: deleted" if content is None else f"{path}: {len(content)} characters"
+        case FileChanged(path=path, content=str(content)):
+            return f"{path}: {len(content)} characters"
+        case FileChanged(path=path, digest=digest, size=size):
+            return f"{path}: {size} bytes" if digest else f"{path}: deleted"
+        case BackgroundStarted(task_id=task_id, command=command):
+            return f"{task_id}: {command}"
+        case BackgroundEnded(task_id=task_id, end=end):
+            return f"{task_id}: {end.signal or end.exit_code}"
+        case BackgroundLost(task_id=task_id):
+            return task_id
+        case SubagentStarted(subagent_name=name, child_session_id=child):
+            return f"{name}: {child}"
+        case WorkspaceCheckpoint(phase=phase, files=files, error=error):
+            return f"{phase}: {error or f'{files} files'}"
         case UnknownEvent():
             return dumps_event(record)
         case UnreadableEvent(reason=reason):

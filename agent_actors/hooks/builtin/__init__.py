@@ -4,6 +4,8 @@ Like users' hooks, they use only the public API for hooks. `docs/how-to/hooks.md
 """
 
 from agent_actors.hooks.builtin.audit import AuditLog as AuditLog
+from agent_actors.hooks.builtin.goal import Goal as Goal
+from agent_actors.hooks.builtin.goal import GoalCheck as GoalCheck
 from agent_actors.hooks.builtin.rate_limit import RateLimit as RateLimit
 from agent_actors.hooks.builtin.redact import ASSIGNED_SECRET as ASSIGNED_SECRET
 from agent_actors.hooks.builtin.redact import SECRET_SHAPES as SECRET_SHAPES
@@ -15,3 +17,4 @@ from agent_actors.hooks.builtin.timing import RunTimes as RunTimes
 from agent_actors.hooks.builtin.timing import Timing as Timing
 from agent_actors.hooks.builtin.truncate import SELF_BOUNDED as SELF_BOUNDED
 from agent_actors.hooks.builtin.truncate import TruncateOutput as TruncateOutput
+from agent_actors.hooks.summarization import SummarizationHook as SummarizationHook

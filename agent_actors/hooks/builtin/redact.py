@@ -176,10 +176,10 @@ class RedactSecrets(Hook):
             found = list(run)
             original = "".join(str(cast(JsonObject, part)["text"]) for part in found if is_text)
             cleaned = cast(list[JsonValue], self.clean(found))
-            told = "".join(str(cast(JsonObject, part)["text"]) for part in cleaned if is_text)
+            shown = "".join(str(cast(JsonObject, part)["text"]) for part in cleaned if is_text)
             redacted = self.redact(original)
             whole_part: JsonObject = {"type": "text", "text": redacted}
-            parts.extend(cleaned if told == redacted else (whole_part,))
+            parts.extend(cleaned if shown == redacted else (whole_part,))
         return parts
 
 

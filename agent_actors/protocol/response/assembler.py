@@ -39,7 +39,7 @@ from agent_actors.domain.blocks import (
     ToolUseBlock,
     ToolUseError,
 )
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import (
     REFUSALS,
@@ -104,12 +104,16 @@ class _Prose:
         # True if a part of the block may be lost.
         self.damaged = False
         self.signature = ""
-        self.extra: JsonObject = {}
+        self.extra: Mapping[str, JsonValue] = _NO_FIELDS
 
     @property
     def size(self) -> int:
         """The number of characters so far."""
         return sum(map(len, self.pieces)) + len(self.signature)
+
+    def add_fields(self, extra: Mapping[str, JsonValue]) -> None:
+        """Add extra fields; later fields replace earlier fields of the same name."""
+        self.extra = {**self.extra, **extra}
 
     def shown(self, text: str) -> Sequence[ModelDelta]:
         """Append text that is shown now, and return the deltas to show."""
@@ -210,8 +214,9 @@ class Assembler:
         # `_damaged` is True once something was lost; `_damaged_late` if the response was closed by
         # then.
         self._damaged = self._damaged_late = False
-        # The numbers of the calls that were complete when something was lost.
-        self._trusted: set[int] = set()
+        # The numbers of the calls that were complete when something was lost. An empty set would
+        # take 150 bytes more than a dict.
+        self._trusted: dict[int, None] = {}
         self._usage: Usage | None = None
         self._usage_partial = False
 
@@ -291,7 +296,7 @@ class Assembler:
             if slot.damaged or slot.number in self._trusted:
                 continue
             if slot is not self._slots.last and _has_arguments(slot):
-                self._trusted.add(slot.number)
+                self._trusted[slot.number] = None
             else:
                 slot.damaged = True
         return shown
@@ -312,16 +317,52 @@ class Assembler:
             return False
         return (self._thinking if thinking else self._text).is_plain
 
-    def feed_plain(self, texts: Sequence[str], *, thinking: bool) -> Iterable[ModelDelta]:
+    def feed_plain(
+        self, texts: Sequence[str], *, thinking: bool, joined: bool = False
+    ) -> Iterable[ModelDelta]:
         """Process several chunks of text, faster than `feed`; return the deltas to show.
 
         Args:
             texts: Text without surrogates; empty chunks are ignored.
             thinking: True for thinking, False for text; `is_plain` must be True for this kind.
+            joined: True to return a single delta for all chunks.
         """
         part = self._prose(thinking=thinking)
+        if joined:
+            texts = ("".join(texts),)
         part.pieces += texts
         return map(ThinkingDelta if thinking else TextDelta, filter(None, texts))
+
+    @property
+    def growing_call(self) -> int | None:
+        """The index of the call that a fragment with only an index and arguments would extend.
+
+        None if `feed` would have to do more than append the arguments.
+        """
+        slot = self._last_touched
+        if slot is None or self._finish is not None:
+            return None
+        if not (slot.name and slot.call_id) or slot is not self._slots.last:
+            return None
+        return self._slots.last_index()
+
+    def feed_fragments(
+        self, pieces: Sequence[str], *, joined: bool = False
+    ) -> Sequence[ModelDelta]:
+        """Process several fragments of the growing call, faster than `feed`.
+
+        Args:
+            pieces: Argument text without surrogates, in fragments that are not empty. There must be
+                a `growing_call`.
+            joined: True to return a single delta for all fragments.
+        """
+        slot = self._last_touched
+        assert slot is not None
+        if joined:
+            pieces = ("".join(pieces),)
+        slot.extend(pieces)
+        number, call_id, name = slot.number, slot.call_id, slot.name
+        return [ToolCallDelta(number, call_id, name, piece) for piece in pieces]
 
     def flush(self) -> Sequence[ModelDelta]:
         """Return the deltas that have not been shown when the stream ends."""
@@ -386,7 +427,7 @@ class Assembler:
             return [*settled, *shown] or _PROGRESS
         part = self._prose(thinking=False)
         if delta.extra:
-            part.extra.update(delta.extra)
+            part.add_fields(delta.extra)
         elif text is delta.text and not settled:  # almost every chunk of every stream
             part.pieces.append(text)
             return (delta,)
@@ -399,7 +440,8 @@ class Assembler:
         text = self._thinking.feed(delta.text) if delta.text else ""
         part = self._prose(thinking=True)
         part.signature += delta.signature
-        part.extra.update(delta.extra)
+        if delta.extra:
+            part.add_fields(delta.extra)
         return [*settled, *part.shown(text)]
 
     def _show(self, found: Sequence[Found]) -> list[ModelDelta]:
@@ -428,7 +470,7 @@ class Assembler:
             return
         for part in reversed(self._parts):
             if isinstance(part, _Prose):
-                part.extra.update(extra)
+                part.add_fields(extra)
                 return
 
     def _feed_call(self, delta: ToolCallDelta, *, settle: bool = True) -> Sequence[ModelDelta]:

@@ -28,7 +28,7 @@ class CallIds:
     def __init__(self, *, turn: int, known: AbstractSet[str]) -> None:
         self._turn = turn
         self._known = known
-        self._given: set[str] = set()
+        self._given: dict[str, None] = {}  # an empty set takes 150 bytes more
 
     def give(self, slot: int, preferred: str = "") -> str:
         """Return the id for the call in `slot`: `wanted` if it is unused, else a generated id."""
@@ -38,7 +38,7 @@ class CallIds:
         while call_id in self._given or call_id in self._known:
             call_id = made if copy == 1 else f"{made}_{copy}"
             copy += 1
-        self._given.add(call_id)
+        self._given[call_id] = None
         return call_id
 
 

@@ -23,7 +23,7 @@ each one separately:
 chooses the final id of a call.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from agent_actors.domain.model import ToolCallDelta
@@ -154,6 +154,11 @@ class Slot:
         known, more = _inputs(self.arguments), _inputs(text)
         return bool(known) and any(item not in known for item in more)
 
+    def extend(self, pieces: Sequence[str]) -> None:
+        """Add several chunks of argument text, which are shown."""
+        self._pieces += pieces
+        self.shown = True
+
     def add(self, fragment: ToolCallDelta) -> str:
         """Add a fragment; return its chunk of argument text.
 
@@ -198,6 +203,12 @@ class SlotTable:
     def last(self) -> Slot | None:
         """The slot that was opened last; None if there is none."""
         return self._slots[-1] if self._slots else None
+
+    def last_index(self) -> int | None:
+        """Return an index that selects the slot that was opened last; None if there is none."""
+        last = self.last
+        index = None if last is None else last.indexed
+        return index if index is not None and self._by_index.get(index) is last else None
 
     def slot_of(self, fragment: ToolCallDelta) -> Slot:
         """Return the slot that a fragment belongs to; open a new one if necessary."""

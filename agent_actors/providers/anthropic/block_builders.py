@@ -37,7 +37,8 @@ from agent_actors.protocol.response.arguments import (
 from agent_actors.protocol.response.assembler import DAMAGED_CALL
 from agent_actors.protocol.response.call_ids import CallIds
 from agent_actors.protocol.response.text import TextFlow, mend_object, mend_surrogates
-from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
+from agent_actors.providers.anthropic.wire import Delta, OddDelta
+from agent_actors.providers.wire_json import WireObject, text_in
 
 PROVIDER: Final = "anthropic"
 """The provider name of opaque blocks in this protocol's format."""

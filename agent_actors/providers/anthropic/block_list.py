@@ -29,7 +29,8 @@ from agent_actors.domain.blocks import AssistantBlock
 from agent_actors.domain.model import ModelDelta, ModelRequest
 from agent_actors.protocol.response.call_ids import CallIds
 from agent_actors.providers.anthropic.block_builders import CallPart, Cut, OpaquePart, ProsePart
-from agent_actors.providers.anthropic.wire import Delta, OddDelta, WireObject, text_in
+from agent_actors.providers.anthropic.wire import Delta, OddDelta
+from agent_actors.providers.wire_json import WireObject, text_in
 
 Part: TypeAlias = ProsePart | CallPart | OpaquePart
 

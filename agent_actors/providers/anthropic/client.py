@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 import attrs
 
 from agent_actors.abc import BudgetSink, ByteExchange, ExchangeStatistics, HttpRequest, ModelSink
+from agent_actors.codec.json_text import NotJsonError, read_json
 from agent_actors.domain.blocks import ToolUseBlock, ToolUseError
 from agent_actors.domain.json import JsonValue
 from agent_actors.domain.messages import Message
@@ -44,14 +45,11 @@ from agent_actors.providers.base_url import (
 )
 from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import message_of_body
-from agent_actors.providers.forwarding_sink import DroppingSink
 from agent_actors.providers.output_tool import OutputTool
 from agent_actors.providers.response_body import StreamLimits
-from agent_actors.providers.response_sink import BodySink, ResponseSink
+from agent_actors.providers.response_sink import BodySink, DroppingSink, ResponseSink
 from agent_actors.providers.secrets import Secrets
-from agent_actors.providers.wire_json import NotJsonError, read_json
-from agent_actors.transport.backends.httpx_exchange import client_headers
-from agent_actors.transport.backends.select import make_exchange
+from agent_actors.transport.backends.select import client_headers, make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
@@ -200,7 +198,7 @@ class AnthropicMessages:
 
         Cancellation: closes the connection.
         """
-        reading = BodySink(endpoint=self._name)
+        reading = BodySink(endpoint=self._name, secrets=self._secrets)
         body = encode_count(request, self._options, self._name)
         try:
             await reading.fetch(self._exchange, HttpRequest(self._count_url, self._headers, body))
@@ -255,7 +253,9 @@ class AnthropicMessages:
             )
             return made
 
-        reading = ResponseSink(sink, reader, endpoint=self._name, grace=grace)
+        reading = ResponseSink(
+            sink, reader, endpoint=self._name, grace=grace, secrets=self._secrets
+        )
         headers = keyed_headers(self._headers, request)
         try:
             await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))

@@ -23,6 +23,7 @@ leave out some of these steps, for example a compaction, although all of them ar
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, cast
 
+from agent_actors.codec.json_text import NotJsonError
 from agent_actors.domain.blocks import (
     AssistantBlock,
     TextBlock,
@@ -48,14 +49,7 @@ from agent_actors.protocol.response.text import mend_object, mend_surrogates
 from agent_actors.protocol.sse import Fault
 from agent_actors.providers.anthropic.block_list import BlockTable
 from agent_actors.providers.anthropic.stream_error import in_band
-from agent_actors.providers.anthropic.wire import (
-    Delta,
-    Event,
-    Message,
-    WireObject,
-    read_events,
-    text_in,
-)
+from agent_actors.providers.anthropic.wire import Delta, Event, Message, read_events
 from agent_actors.providers.damage import (
     NO_DATA,
     NOT_A_FIELD,
@@ -64,10 +58,15 @@ from agent_actors.providers.damage import (
     damage_of,
     unchanged,
 )
-from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
-from agent_actors.providers.foreign_body import api_of_text
+from agent_actors.providers.finish_words import (
+    NO_REASON_WORDS,
+    REFUSAL_WORDS,
+    failure_of,
+    plain_word,
+)
+from agent_actors.providers.foreign_body import SEARCHED_LINES, api_of_text
 from agent_actors.providers.token_counts import count_in
-from agent_actors.providers.wire_json import NotJsonError
+from agent_actors.providers.wire_json import WireObject, text_in
 
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",
@@ -88,9 +87,6 @@ _PAUSES: Final = frozenset({"pause_turn", "compaction"})
 """Reasons after which the endpoint expects a new request with the response so far. After
 `compaction`, the response so far is only a summary of the conversation.
 """
-_NO_REASON: Final = frozenset({"", "null", "none"})
-"""Values that mean "not finished yet", in addition to an absent field and JSON's null."""
-
 _WEIGHT: Final[Mapping[FinishReason, int]] = {
     "unmarked": 0,
     "unknown": 1,
@@ -116,9 +112,6 @@ _OUTPUT: Final = ("output_tokens", "completion_tokens")
 
 _SHOWN_LINE: Final = 200
 """The number of characters of a skipped line that the error for a body without a response shows."""
-
-_LOOKED_AT: Final = 4
-"""The number of skipped lines that are searched for signs of another API."""
 
 _EVENTS: Final = frozenset(
     {
@@ -356,7 +349,7 @@ class MessageDecoder:
     def _take_reason(self, word: str | None, details: WireObject | None) -> None:
         self._stop_details = details or self._stop_details
         word = plain_word(word or "")
-        if word in _NO_REASON:
+        if word in NO_REASON_WORDS:
             return
         failure = failure_of(word, endpoint=self._endpoint)
         if failure is not None:
@@ -399,7 +392,7 @@ class MessageDecoder:
         line = data if isinstance(data, str) else data.decode("utf-8", "replace")
         self.skipped += 1
         self.first_skipped = self.first_skipped or line[:_SHOWN_LINE]
-        if not self.answered and self.skipped <= _LOOKED_AT:
+        if not self.answered and self.skipped <= SEARCHED_LINES:
             self.foreign = self.foreign or api_of_text(line)
         return line
 

@@ -27,8 +27,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, cast
 
 import attrs
-import msgspec
 
+from agent_actors.codec.json_text import write_json
 from agent_actors.domain.blocks import (
     ContentBlock,
     FileBlock,
@@ -43,7 +43,6 @@ from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.messages import Message
 from agent_actors.domain.model import ModelRequest, ModelSettings, ToolSpec
 from agent_actors.domain.provenance import Origin
-from agent_actors.protocol.response.text import mend_surrogates
 from agent_actors.providers.anthropic.block_builders import PROVIDER
 from agent_actors.providers.anthropic.media import media_part, result_content
 from agent_actors.providers.anthropic.server_tools import without_torn_server_calls
@@ -109,20 +108,13 @@ def encode_request(request: ModelRequest, options: EncodeOptions, endpoint: str 
         endpoint: The name of the endpoint, which gets back the fields that it sent for this
             purpose.
     """
-    return _encoded(_body(request, options, endpoint))
+    return write_json(_body(request, options, endpoint))
 
 
 def encode_count(request: ModelRequest, options: EncodeOptions, endpoint: str = "") -> bytes:
     """Return the body of a token count request for the same input as `encode_request`."""
     body = _body(request, options, endpoint)
-    return _encoded({key: value for key, value in body.items() if key not in _NOT_COUNTED})
-
-
-def _encoded(body: JsonObject) -> bytes:
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:  # the caller's data contains a lone surrogate
-        return msgspec.json.encode(_mended(body))
+    return write_json({key: value for key, value in body.items() if key not in _NOT_COUNTED})
 
 
 def _body(request: ModelRequest, options: EncodeOptions, endpoint: str) -> JsonObject:
@@ -334,13 +326,3 @@ def _mark(
             ttl: JsonObject = {"ttl": options.cache_ttl} if options.cache_ttl else {}
             able[-1]["cache_control"] = {"type": "ephemeral", **ttl}
             left -= 1
-
-
-def _mended(value: JsonValue) -> JsonValue:
-    if isinstance(value, str):
-        return mend_surrogates(value)
-    if isinstance(value, list | tuple):
-        return [_mended(item) for item in value]
-    if isinstance(value, dict):
-        return {mend_surrogates(key): _mended(item) for key, item in value.items()}
-    return value

@@ -28,7 +28,7 @@ from agent_actors.providers.anthropic.block_builders import PROVIDER
 
 _DEFAULT_IMAGE: Final = "image/png"
 _DEFAULT_FILE: Final = "application/pdf"
-_UNTOLD: Final = "the tool failed without a message"
+_NO_MESSAGE: Final = "the tool failed without a message"
 """Sent for an error without a message, because endpoints refuse an error without content."""
 
 
@@ -58,9 +58,9 @@ def result_content(result: ToolResultBlock) -> JsonValue:
         parts = None  # an error may contain only text
     if parts is None:
         text = "" if result.content == [] else result.text
-        return text or (_UNTOLD if result.is_error else "")
+        return text or (_NO_MESSAGE if result.is_error else "")
     visible_parts: list[JsonValue] = [part for part in parts if part.get("text") != ""]
-    return visible_parts or (_UNTOLD if result.is_error else "")
+    return visible_parts or (_NO_MESSAGE if result.is_error else "")
 
 
 def _parts(content: list[JsonValue]) -> list[JsonObject] | None:

@@ -4,9 +4,8 @@ from typing import Final, cast
 
 from agent_actors.domain.json import JsonValue
 from agent_actors.errors import ProviderInBandError
-from agent_actors.providers.anthropic.wire import WireObject
-from agent_actors.providers.error_body import message_of
-from agent_actors.providers.wire_json import NotJsonError, read_json
+from agent_actors.providers.error_body import in_band_error, parse_error
+from agent_actors.providers.wire_json import WireObject
 
 _ENVELOPE: Final = "error"
 """The type of the object around an error; this type does not describe the error."""
@@ -22,20 +21,12 @@ def in_band(error: object, *, endpoint: str) -> ProviderInBandError:
     Returns:
         An exception with the endpoint's error type as its code, for example `overloaded_error`.
     """
-    value = cast(JsonValue, error)
-    return ProviderInBandError(
-        message_of(value) or "the endpoint reported an error without a message",
-        endpoint=endpoint,
-        code=_code_of(error),
-    )
+    return in_band_error(cast(JsonValue, error), endpoint=endpoint, code=_code_of(error))
 
 
 def in_band_text(data: str, *, endpoint: str) -> ProviderInBandError:
     """Return the exception for the data of an `error` event, in JSON or plain text."""
-    try:
-        return in_band(read_json(data), endpoint=endpoint)
-    except NotJsonError:
-        return in_band(data, endpoint=endpoint)
+    return in_band(parse_error(data), endpoint=endpoint)
 
 
 _DEEPEST: Final = 16

@@ -6,6 +6,7 @@ between calls, so any number of calls may be in progress at once. `encode` build
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import SplitResult, urlunsplit
 
@@ -26,15 +27,13 @@ from agent_actors.providers.base_url import (
 )
 from agent_actors.providers.end_of_response import Grace
 from agent_actors.providers.error_body import explain_refused_tools
-from agent_actors.providers.forwarding_sink import DroppingSink
-from agent_actors.providers.openai_chat.encode import encode_request
+from agent_actors.providers.openai_chat.encode import RequestHeads, encode_request
 from agent_actors.providers.openai_chat.response import ChatResponseParser
 from agent_actors.providers.openai_chat.structured import ask_for_output
 from agent_actors.providers.response_body import StreamLimits
-from agent_actors.providers.response_sink import ResponseSink
+from agent_actors.providers.response_sink import DroppingSink, ResponseSink
 from agent_actors.providers.secrets import Secrets
-from agent_actors.transport.backends.httpx_exchange import client_headers
-from agent_actors.transport.backends.select import make_exchange
+from agent_actors.transport.backends.select import client_headers, make_exchange
 from agent_actors.transport.pool import DEFAULT_CONNECT_TIMEOUT, DEFAULT_MAX_CONNECTIONS
 
 _PATH: Final = "/chat/completions"
@@ -102,6 +101,7 @@ class OpenAIChat:
             base_url, connect_timeout=connect_timeout, max_connections=max_connections
         )
         self._dialect = dialect
+        self._heads = RequestHeads()
 
     @property
     def name(self) -> str:
@@ -116,11 +116,28 @@ class OpenAIChat:
 
         Cancellation: closes the connection; `sink` keeps the deltas that it has received.
         """
+        grace = Grace(sink)
+        adapted = ask_for_output(request, sink, self._dialect)
+        request, sink = adapted.request, adapted.sink
+        reading = ResponseSink(
+            sink,
+            partial(self._parser, request, sink, grace),
+            endpoint=self._name,
+            grace=grace,
+            secrets=self._secrets,
+        )
         try:
-            return await self._stream(request, sink)
+            body = encode_request(request, self._dialect, self._name, self._heads)
+            headers = keyed_headers(self._headers, request)
+            await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
+            answer = adapted.answer(reading.whole().finish())
         except ProviderError as error:
+            if isinstance(error, ProviderStatusError) and request.tools:
+                explain_refused_tools(error)
+            explain_unknown_path(error, self._url, suggestion=self._url_with_version)
             self._secrets.hide(error)
             raise
+        return marked(answer, Origin(PROVIDER, self._name, request.settings.model))
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Send a request and return the complete response.
@@ -141,35 +158,20 @@ class OpenAIChat:
         if self._owns_exchange:
             await self._exchange.aclose()
 
-    async def _stream(self, request: ModelRequest, sink: ModelSink) -> ModelCompleted:
-        grace = Grace(sink)
-        adapted = ask_for_output(request, sink, self._dialect)
-        request, sink = adapted.request, adapted.sink
-        body = encode_request(request, self._dialect, self._name)
-
-        def reader(content_type: str) -> ChatResponseParser:
-            return ChatResponseParser(
-                request,
-                endpoint=self._name,
-                content_type=content_type,
-                limits=self._limits,
-                redact=self._secrets.redact,
-                dialect=self._dialect,
-                on_end_marked=grace.on_finish_reason,
-            )
-
-        reading = ResponseSink(sink, reader, endpoint=self._name, grace=grace)
-        headers = keyed_headers(self._headers, request)
-        try:
-            await reading.fetch(self._exchange, HttpRequest(self._url, headers, body))
-            answer = reading.whole().finish()
-        except ProviderError as error:
-            if isinstance(error, ProviderStatusError) and request.tools:
-                explain_refused_tools(error)
-            explain_unknown_path(error, self._url, suggestion=self._url_with_version)
-            raise
-        origin = Origin(PROVIDER, self._name, request.settings.model)
-        return marked(adapted.answer(answer), origin)
+    def _parser(
+        self, request: ModelRequest, sink: ModelSink, grace: Grace, content_type: str
+    ) -> ChatResponseParser:
+        return ChatResponseParser(
+            request,
+            endpoint=self._name,
+            content_type=content_type,
+            limits=self._limits,
+            redact=self._secrets.redact,
+            dialect=self._dialect,
+            on_end_marked=grace.on_finish_reason,
+            sees_text=bool(getattr(sink, "sees_text", True)),
+            sees_arguments=bool(getattr(sink, "sees_arguments", True)),
+        )
 
 
 def _completions_url(base: SplitResult) -> str:

@@ -15,6 +15,7 @@ the choice has no `delta`, because some endpoints send a growing message alongsi
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, cast
 
+from agent_actors.codec.json_text import NotJsonError
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.model import (
     REFUSALS,
@@ -39,9 +40,14 @@ from agent_actors.providers.damage import (
     damage_of,
     unchanged,
 )
-from agent_actors.providers.error_body import code_of, message_of
-from agent_actors.providers.finish_words import REFUSAL_WORDS, failure_of, plain_word
-from agent_actors.providers.foreign_body import api_of_text
+from agent_actors.providers.error_body import code_of, in_band_error
+from agent_actors.providers.finish_words import (
+    NO_REASON_WORDS,
+    REFUSAL_WORDS,
+    failure_of,
+    plain_word,
+)
+from agent_actors.providers.foreign_body import SEARCHED_LINES, api_of_text
 from agent_actors.providers.openai_chat.reasoning_details import ReasoningDetails
 from agent_actors.providers.openai_chat.response_media import ResponseMedia, is_image
 from agent_actors.providers.openai_chat.wire import (
@@ -52,12 +58,12 @@ from agent_actors.providers.openai_chat.wire import (
     Function,
     PlainField,
     ToolCall,
-    WireObject,
     read_chunks,
+    read_fragments,
     read_plain,
 )
-from agent_actors.providers.token_counts import count_in, is_told
-from agent_actors.providers.wire_json import NotJsonError
+from agent_actors.providers.token_counts import count_in, has_count
+from agent_actors.providers.wire_json import WireObject
 
 _FINISH: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -76,12 +82,6 @@ _FINISH: Final[dict[str, FinishReason]] = {
     "pause_turn": "paused",
     **REFUSAL_WORDS,
 }
-_NO_REASON: Final = frozenset({"", "null", "none"})
-"""Values that mean "not finished yet", in addition to an absent field and JSON's null."""
-
-_LOOKED_AT: Final = 4
-"""The number of lines without a choice that are searched for signs of another API."""
-
 _INPUT: Final = ("prompt_tokens", "input_tokens")
 _OUTPUT: Final = ("completion_tokens", "output_tokens")
 """The names of the token counts of the prompt and of the response, in several dialects."""
@@ -163,6 +163,15 @@ class ChunkDecoder:
             return ()
         return read_plain(self.plain, lines[start:] if start else lines)
 
+    def fragments(self, index: int, lines: Sequence[bytes], start: int) -> Sequence[str]:
+        """Return what the lines from `start` add to the arguments of a call, until one does more.
+
+        The result is empty if the first line does anything else; the caller must decode that line.
+        """
+        if not (self.model and self.response_id):
+            return ()
+        return read_fragments(index, lines[start:] if start else lines)
+
     def stop_details(self, reason: FinishReason) -> StopDetails | None:
         """Return the endpoint's explanation of a response that ended for this reason."""
         if reason not in REFUSALS:
@@ -195,7 +204,7 @@ class ChunkDecoder:
         self.summed_up = self._rich = False
         for chunk in chunks:
             self._take(chunk, deltas)
-        if not self.answered and self._looked_at < _LOOKED_AT:
+        if not self.answered and self._looked_at < SEARCHED_LINES:
             self._looked_at += 1
             self.foreign = self.foreign or api_of_text(data)
         prose = len(deltas) == 1 and isinstance(deltas[0], TextDelta | ThinkingDelta)
@@ -236,19 +245,9 @@ class ChunkDecoder:
         self.failure = self.failure or failure
 
     def _in_band(self, error: object, code: str = "") -> ProviderInBandError:
-        """Return the exception for an error.
-
-        Args:
-            error: The error, in any form.
-            code: The code to use if the error has none.
-        """
+        """Return the exception for an error; `code` is used if the error has none."""
         value = cast(JsonValue, error)
-        return ProviderInBandError(
-            mend_surrogates(message_of(value))
-            or "the endpoint reported an error without a message",
-            endpoint=self._endpoint,
-            code=mend_surrogates(code_of(value)) or code,
-        )
+        return in_band_error(value, endpoint=self._endpoint, code=code_of(value) or code)
 
     def _take_choice(self, choice: Choice, deltas: list[ModelDelta]) -> None:
         delta = choice.message if choice.delta is None else choice.delta
@@ -257,7 +256,7 @@ class ChunkDecoder:
         word = plain_word(choice.finish_reason or "")
         if choice.error:
             self._fail(self._in_band(choice.error, word))
-        if word not in _NO_REASON:
+        if word not in NO_REASON_WORDS:
             self._fail(failure_of(word, endpoint=self._endpoint))
             deltas.append(FinishDelta(_FINISH.get(word, "unknown")))
         if choice.content_filter_results:
@@ -394,7 +393,7 @@ def _usage(raw: WireObject) -> Iterator[UsageDelta]:
         or count_in(raw, "reasoning_tokens"),
     )
     if usage != Usage():
-        yield UsageDelta(usage, partial=not (is_told(raw, *_INPUT) and is_told(raw, *_OUTPUT)))
+        yield UsageDelta(usage, partial=not (has_count(raw, *_INPUT) and has_count(raw, *_OUTPUT)))
 
 
 def _nested(raw: WireObject, *keys: str) -> WireObject:

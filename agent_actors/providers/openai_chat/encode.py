@@ -11,12 +11,14 @@ anything else. The received text is used if it meets this condition; otherwise t
 again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final, cast
 
+import attrs
 import msgspec
 
+from agent_actors.codec.json_text import write_json
 from agent_actors.codec.openai_messages import PROVIDER, tool_to_openai
 from agent_actors.domain.blocks import (
     ThinkingBlock,
@@ -26,11 +28,10 @@ from agent_actors.domain.blocks import (
 )
 from agent_actors.domain.json import MAX_DEPTH, JsonObject, JsonValue, nests_deeper
 from agent_actors.domain.messages import Message
-from agent_actors.domain.model import ModelRequest, ModelSettings
+from agent_actors.domain.model import ModelRequest, ModelSettings, ToolSpec
 from agent_actors.domain.provenance import Origin
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.arguments import dump_object
-from agent_actors.protocol.response.text import mend_surrogates
 from agent_actors.providers.openai_chat.media import (
     Part,
     content_of,
@@ -53,8 +54,34 @@ name.
 """
 
 
+@attrs.define(eq=False)
+class RequestHeads:
+    """The encoded fields of the last request before its messages, for the next equal request.
+
+    The runs of an agent share their settings and tools, so comparing by identity is enough. The
+    fields of a caller's `extra_body` are never kept, because the caller may change them in place.
+    """
+
+    _settings: ModelSettings | None = attrs.field(default=None, init=False)
+    _tools: tuple[ToolSpec, ...] = attrs.field(default=(), init=False)
+    _head: bytes = attrs.field(default=b"", init=False)
+
+    def find(self, request: ModelRequest) -> bytes | None:
+        """Return the encoded fields if the last request had the same settings and tools."""
+        same = request.settings is self._settings and request.tools is self._tools
+        return self._head if same else None
+
+    def keep(self, request: ModelRequest, head: bytes) -> None:
+        """Keep the encoded fields of a request."""
+        if not request.settings.extra_body:
+            self._settings, self._tools, self._head = request.settings, request.tools, head
+
+
 def encode_request(
-    request: ModelRequest, dialect: ChatDialect = PLAIN, endpoint: str = ""
+    request: ModelRequest,
+    dialect: ChatDialect = PLAIN,
+    endpoint: str = "",
+    heads: RequestHeads | None = None,
 ) -> bytes:
     """Return the body of a request for a streamed response.
 
@@ -63,23 +90,19 @@ def encode_request(
         dialect: The requirements of the endpoint, and the fields that it refuses.
         endpoint: The name of the endpoint, which gets back the fields that it sent for this
             purpose.
+        heads: The head of earlier requests with this dialect; None if it is not kept.
     """
     target = Origin(PROVIDER, endpoint, request.settings.model)
     if "tools" in dialect.refuses:
         request = in_text_only(request, target)
-    settings = request.settings
-    body: dict[str, object] = {"model": settings.model, "stream": True}
-    if dialect.include_usage:
-        body["stream_options"] = {"include_usage": True}
-    if request.tools:
-        body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
-    body.update(_settings(settings, dialect.max_tokens_field, has_tools=bool(request.tools)))
-    for refused in dialect.refuses & body.keys():
-        del body[refused]
-    body.update(settings.extra_body)
-    encoded = _encoded(body)
-    if "messages" in body:  # from the caller's `extra_body`
-        return encoded
+    encoded = None if heads is None else heads.find(request)
+    if encoded is None:
+        body = _body(request, dialect)
+        encoded = write_json(body)
+        if "messages" in body:  # from the caller's `extra_body`
+            return encoded
+        if heads is not None:
+            heads.keep(request, encoded)
     head, end = encoded[:-1] + b',"messages":[', b"]}"
     messages = _messages(request, dialect, target)
     if not messages:
@@ -91,11 +114,19 @@ def encode_request(
     return b",".join(messages)
 
 
-def _encoded(value: object) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # the caller's data contains a lone surrogate
-        return msgspec.json.encode(_mended(value))
+def _body(request: ModelRequest, dialect: ChatDialect) -> dict[str, object]:
+    """Return all fields of a request except its messages."""
+    settings = request.settings
+    body: dict[str, object] = {"model": settings.model, "stream": True}
+    if dialect.include_usage:
+        body["stream_options"] = {"include_usage": True}
+    if request.tools:
+        body["tools"] = [cast(JsonValue, tool_to_openai(tool)) for tool in request.tools]
+    body.update(_settings(settings, dialect.max_tokens_field, has_tools=bool(request.tools)))
+    for refused in dialect.refuses & body.keys():
+        del body[refused]
+    body.update(settings.extra_body)
+    return body
 
 
 def _settings(settings: ModelSettings, max_tokens_field: str, *, has_tools: bool) -> JsonObject:
@@ -129,7 +160,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect, target: Origin) -> li
             sent = _assistant(message, answered, dialect, target)
         else:
             sent = _spoken(message, dialect)
-        return b",".join(_encoded(item) for item in sent)
+        return b",".join(write_json(item) for item in sent)
 
     def encode_lean(message: Message) -> bytes:
         return _HEAVY if has_media(message) else encode(message)
@@ -149,7 +180,7 @@ def _messages(request: ModelRequest, dialect: ChatDialect, target: Origin) -> li
     if _HEAVY in sent:
         sent = list(_with_media(zip(request.messages, kept, strict=True), encode, dialect))
     if request.system_prompt:
-        sent.insert(0, _encoded({"role": "system", "content": request.system_prompt}))
+        sent.insert(0, write_json({"role": "system", "content": request.system_prompt}))
     return sent
 
 
@@ -169,7 +200,7 @@ def _with_media(
     for message, known in messages:
         from_caller = message.role in {"user", "tool"}
         if shown and not from_caller:
-            yield _encoded({"role": "user", "content": shown})
+            yield write_json({"role": "user", "content": shown})
             shown = []
         if known is not _HEAVY and not (shown and message.role == "user"):
             if known:
@@ -180,15 +211,15 @@ def _with_media(
             continue
         for block in message.blocks:
             if isinstance(block, ToolResultBlock):
-                yield _encoded(_result(block, dialect))
+                yield write_json(_result(block, dialect))
                 shown += result_media(block)
         parts = [block for block in message.blocks if is_part(block)]
         if parts:
             content = [*shown, *parts_of(parts)] if shown else content_of(parts)
-            yield _encoded({"role": "user", "content": content})
+            yield write_json({"role": "user", "content": content})
             shown = []
     if shown:
-        yield _encoded({"role": "user", "content": shown})
+        yield write_json({"role": "user", "content": shown})
 
 
 def _answered(messages: Iterable[Message]) -> frozenset[str]:
@@ -275,14 +306,3 @@ def _result(block: ToolResultBlock, dialect: ChatDialect) -> JsonObject:
         "content": result_text(block),
         **block.extra,
     }
-
-
-def _mended(value: object) -> object:
-    if isinstance(value, str):
-        return mend_surrogates(value)
-    if isinstance(value, list | tuple):
-        return [_mended(item) for item in cast("Sequence[object]", value)]
-    if isinstance(value, dict):
-        fields = cast("dict[str, object]", value)
-        return {mend_surrogates(key): _mended(item) for key, item in fields.items()}
-    return value

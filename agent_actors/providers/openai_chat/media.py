@@ -124,7 +124,7 @@ def _part(block: Part) -> JsonValue:
     if text is not None:
         return {"type": "text", "text": text}
     if isinstance(block, FileBlock):
-        media_type = block.told_type
+        media_type = block.declared_type
         if is_image(media_type):
             block = ImageBlock(block.source)
         elif not block.name:

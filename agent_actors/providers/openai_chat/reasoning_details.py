@@ -98,6 +98,7 @@ class ReasoningDetails:
         """
         if whole:
             self._details.clear()
+            self._by_place.clear()
         found = [cast(JsonObject, item) for item in fragments if isinstance(item, dict)]
         return "".join(self._take(item, whole=whole) for item in found)
 

@@ -37,19 +37,18 @@ from agent_actors.domain.model import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from agent_actors.errors import ProviderError, ProviderInBandError, ProviderProtocolError
+from agent_actors.errors import ProviderError, ProviderProtocolError
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
 from agent_actors.protocol.response.assembler import Assembler
 from agent_actors.protocol.response.harmony import HarmonyCalls
 from agent_actors.protocol.response.inline_tool_calls import TagCalls, TextCalls
 from agent_actors.protocol.sse import Fault, ServerSentEvent, SSELimitError
 from agent_actors.providers.damage import unchanged
-from agent_actors.providers.error_body import code_of, message_of
+from agent_actors.providers.error_body import code_of, in_band_error, parse_error
 from agent_actors.providers.openai_chat.decode import ChunkDecoder
 from agent_actors.providers.openai_chat.reasoning_details import FIELD
 from agent_actors.providers.response_body import AnswerBody, StreamLimits, Words
 from agent_actors.providers.response_sink import CUT_SHORT
-from agent_actors.providers.wire_json import NotJsonError, read_json
 
 _DONE: Final = "[DONE]"
 _WORDS: Final = Words(
@@ -81,7 +80,26 @@ class ChatResponseParser:
         redact: Removes credentials from notices.
         on_end_marked: Called with True when the finish reason has arrived but the end of the stream
             has not; called with False if more content follows the finish reason.
+        sees_text: False to join the text deltas of one read, because no reader sees them.
+        sees_arguments: The same for the arguments of calls.
     """
+
+    __slots__ = (
+        "_assembler",
+        "_body",
+        "_chunks",
+        "_done",
+        "_end_marked",
+        "_endpoint",
+        "_failure",
+        "_fields",
+        "_joins_arguments",
+        "_joins_text",
+        "_limits",
+        "_on_end_marked",
+        "_sse",
+        "_streams",
+    )
 
     def __init__(
         self,
@@ -93,8 +111,12 @@ class ChatResponseParser:
         limits: StreamLimits = _LIMITS,
         redact: Callable[[str], str] = unchanged,
         on_end_marked: Callable[[bool], None] | None = None,
+        sees_text: bool = True,
+        sees_arguments: bool = True,
     ) -> None:
         self._endpoint = endpoint
+        self._joins_text = not sees_text
+        self._joins_arguments = not sees_arguments
         self._body = AnswerBody(_WORDS, endpoint=endpoint, content_type=content_type)
         # True once the body is known to be an event stream.
         self._streams = False
@@ -253,7 +275,7 @@ class ChatResponseParser:
                 break
             self._take(event, shown)
         for end_marked in self._fields.feed(data):
-            self._raise_told(end_marked)
+            self._raise_reported(end_marked)
 
     def _plain_events(self, lines: Sequence[bytes], shown: list[ModelDelta]) -> None:
         """Process events that contain only data. None of these lines is an error line."""
@@ -265,8 +287,14 @@ class ChatResponseParser:
             thinking = chunks.plain != "content"
             texts = chunks.plain_texts(lines, at) if assembler.is_plain(thinking=thinking) else ()
             if texts:
-                shown += assembler.feed_plain(texts, thinking=thinking)
+                shown += assembler.feed_plain(texts, thinking=thinking, joined=self._joins_text)
                 at += len(texts)
+                continue
+            call = assembler.growing_call
+            pieces = () if call is None else chunks.fragments(call, lines, at)
+            if pieces:
+                shown += assembler.feed_fragments(pieces, joined=self._joins_arguments)
+                at += len(pieces)
             else:
                 self._take_line(lines[at], shown)
                 at += 1
@@ -283,7 +311,7 @@ class ChatResponseParser:
         if event.fault == "empty":
             return
         if event.event == "error" and event.data.strip() != _DONE:
-            self._raise_told(event.data)
+            self._raise_reported(event.data)
         self._take_data(event.data, shown, event.fault)
 
     def _take_data(self, data: str, shown: list[ModelDelta], fault: Fault = "") -> None:
@@ -326,17 +354,10 @@ class ChatResponseParser:
         self._decode(self._body.document, "", shown)
         return self._chunks.answered
 
-    def _raise_told(self, data: str) -> None:
+    def _raise_reported(self, data: str) -> None:
         """Raise the error that an event or an error line reports, in JSON or plain text."""
-        try:
-            value = read_json(data)
-        except NotJsonError:
-            value = data
-        raise ProviderInBandError(
-            message_of(value) or data.strip() or "the endpoint reported an error without a message",
-            endpoint=self._endpoint,
-            code=code_of(value),
-        )
+        error = parse_error(data)
+        raise in_band_error(error, endpoint=self._endpoint, code=code_of(error), text=data.strip())
 
 
 def _text_calls(request: ModelRequest, dialect: ChatDialect) -> TextCalls | None:

@@ -29,7 +29,7 @@ class ResponseMedia:
     def __init__(self) -> None:
         self.images: list[ImageBlock] = []
         self.has_audio: bool = False
-        self._sources: set[str] = set()
+        self._sources: dict[str, None] = {}  # an empty set takes 150 bytes more
 
     @property
     def size(self) -> int:
@@ -42,7 +42,7 @@ class ResponseMedia:
             url = _url_of(part)
             if not url or url in self._sources:
                 continue
-            self._sources.add(url)
+            self._sources[url] = None
             try:
                 self.images.append(ImageBlock.from_url(url))
             except MediaError as error:

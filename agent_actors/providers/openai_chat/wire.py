@@ -5,17 +5,22 @@ type that OpenAI documents, which is almost always the case. Otherwise the field
 one, so that only the invalid fields are lost. `decode` interprets the fields.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from agent_actors.codec.json_text import check_depth, read_json
 from agent_actors.domain.json import MAX_DOCUMENT_DEPTH, nests_deeper
-from agent_actors.providers.wire_json import NotJsonError, read_json
+from agent_actors.providers.wire_json import (
+    FieldReader,
+    WireObject,
+    json_in,
+    number_in,
+    object_in,
+    text_in,
+)
 
-# A JSON object. Its type is not recursive, because msgspec cannot decode a recursive type.
-WireObject: TypeAlias = dict[str, object]
 # Text. Some endpoints send a list of parts, or a single part.
 Content: TypeAlias = str | list[object] | WireObject | None
 
@@ -110,6 +115,31 @@ class _PlainThought(msgspec.Struct, gc=False):
     extra_content: None = None
 
 
+class _FragmentText(msgspec.Struct, gc=False):
+    arguments: Annotated[str, msgspec.Meta(min_length=1)]
+    name: _No = None
+
+
+class _Fragment(msgspec.Struct, gc=False):
+    index: Annotated[int, msgspec.Meta(ge=0)]
+    function: _FragmentText
+    id: _No = None
+    extra_content: None = None
+
+
+class _PlainFragment(msgspec.Struct, gc=False):
+    tool_calls: tuple[_Fragment]
+    content: _No = None
+    reasoning_content: _No = None
+    reasoning: _No = None
+    refusal: _No = None
+    reasoning_details: _NoItems = None
+    images: _NoItems = None
+    audio: None = None
+    function_call: None = None
+    extra_content: None = None
+
+
 class _PlainReasoning(msgspec.Struct, gc=False):
     text: str = msgspec.field(name="reasoning")
     reasoning_content: _No = None
@@ -150,15 +180,12 @@ _PlainDecoder: TypeAlias = (
 )
 
 _DECODER: Final = msgspec.json.Decoder(Chunk)
+_FRAGMENT_DECODER: Final = msgspec.json.Decoder(_PlainChunk[_PlainFragment])
 _PLAIN_DECODERS: Final[Mapping[PlainField, _PlainDecoder]] = {
     "content": msgspec.json.Decoder(_PlainChunk[_PlainText]),
     "reasoning_content": msgspec.json.Decoder(_PlainChunk[_PlainThought]),
     "reasoning": msgspec.json.Decoder(_PlainChunk[_PlainReasoning]),
 }
-
-
-SAYS_NOTHING: Final[tuple[object, ...]] = (None, False, "", [], {})
-"""Values that some endpoints send in place of null."""
 
 
 def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
@@ -182,6 +209,32 @@ def read_plain(field: PlainField, lines: Iterable[bytes]) -> list[str]:
     return texts
 
 
+def read_fragments(index: int, lines: Iterable[bytes]) -> list[str]:
+    """Return what the first lines add to the arguments of a call, until a line does anything else.
+
+    The fragments are not empty and contain no surrogates, as the texts of `read_plain`.
+
+    Args:
+        index: The index of the call.
+        lines: The data lines.
+    """
+    pieces: list[str] = []
+    decode = _FRAGMENT_DECODER.decode
+    try:
+        for line in lines:
+            if nests_deeper(line, MAX_DOCUMENT_DEPTH):
+                break
+            if not line.isascii():
+                line.decode()
+            fragment = decode(line).choices[0].delta.tool_calls[0]
+            if fragment.index != index:
+                break
+            pieces.append(fragment.function.arguments)
+    except (msgspec.DecodeError, UnicodeError):
+        pass
+    return pieces
+
+
 def read_chunks(data: str | bytes, lost: list[str]) -> list[Chunk]:
     """Parse a data line into one chunk, no chunk (`null`), or one chunk per item of an array.
 
@@ -192,151 +245,87 @@ def read_chunks(data: str | bytes, lost: list[str]) -> list[Chunk]:
     Raises:
         NotJsonError: The line is not JSON.
     """
-    if nests_deeper(data, MAX_DOCUMENT_DEPTH):
-        raise NotJsonError(f"it is nested more than {MAX_DOCUMENT_DEPTH} levels deep")
+    check_depth(data)
     try:
         return [_DECODER.decode(data)]
     except (msgspec.DecodeError, UnicodeError):
-        hand = _ByHand(lost)
-        return [hand.chunk(item) for item in hand.objects(read_json(data), "the line")]
+        reader = _ChunkReader(lost)
+        return [reader.chunk(item) for item in reader.objects(read_json(data), "the line")]
 
 
-class _ByHand:
-    """Parses chunks field by field.
-
-    Args:
-        lost: Receives the names of the fields whose values are dropped, because a part of the
-            response is lost with them. Empty values (null, blanks) and token counts are not
-            reported.
-    """
-
-    def __init__(self, lost: list[str]) -> None:
-        self._lost = lost
+class _ChunkReader(FieldReader):
+    """Reads the fields of chunks."""
 
     def chunk(self, raw: WireObject) -> Chunk:
         choices = raw.get("choices")
         return Chunk(
-            id=_text(raw, "id"),
-            model=_text(raw, "model"),
+            id=text_in(raw, "id") or None,
+            model=text_in(raw, "model") or None,
             choices=[self._choice(item) for item in self.objects(choices, "choices")]
             if "choices" in raw
             else None,
-            usage=_object(raw, "usage"),
-            x_groq=_object(raw, "x_groq"),
+            usage=object_in(raw, "usage"),
+            x_groq=object_in(raw, "x_groq"),
             error=raw.get("error"),
             message=raw.get("message"),
             detail=raw.get("detail"),
         )
 
-    def objects(self, value: object, name: str) -> list[WireObject]:
-        """Return the objects in a list, or a single object in its place."""
-        if isinstance(value, dict):
-            return [cast(WireObject, value)]
-        items = cast("list[object]", value) if isinstance(value, list) else [value]
-        found = [cast(WireObject, item) for item in items if isinstance(item, dict)]
-        if any(item is not None and not isinstance(item, dict) for item in items):
-            self._lost.append(name)
-        return found
-
     def _choice(self, raw: WireObject) -> Choice:
-        delta = self._object(raw, "delta")
-        message = self._object(raw, "message") if delta is None else None
+        delta = self.object(raw, "delta")
+        message = self.object(raw, "message") if delta is None else None
         return Choice(
             delta=None if delta is None else self._delta(delta),
             message=None if message is None else self._delta(message),
             finish_reason=self._text(raw, "finish_reason"),
-            usage=_object(raw, "usage"),
-            content_filter_results=_object(raw, "content_filter_results"),
+            usage=object_in(raw, "usage"),
+            content_filter_results=object_in(raw, "content_filter_results"),
             error=raw.get("error"),
         )
 
     def _delta(self, raw: WireObject) -> Delta:
-        function_call = self._object(raw, "function_call")
+        function_call = self.object(raw, "function_call")
         return Delta(
             content=self._content(raw, "content"),
             reasoning_content=self._content(raw, "reasoning_content"),
             reasoning=self._content(raw, "reasoning"),
             reasoning_details=self._list(raw, "reasoning_details"),
             images=self._list(raw, "images"),
-            audio=self._object(raw, "audio"),
+            audio=self.object(raw, "audio"),
             refusal=self._text(raw, "refusal"),
             tool_calls=[
                 self._tool_call(item) for item in self.objects(raw.get("tool_calls"), "tool_calls")
             ],
             function_call=None if function_call is None else self._function(function_call),
-            extra_content=_object(raw, "extra_content"),
+            extra_content=object_in(raw, "extra_content"),
         )
 
     def _tool_call(self, raw: WireObject) -> ToolCall:
-        function = self._object(raw, "function")
+        function = self.object(raw, "function")
         # Some endpoints send the fields of the function alongside `function`, or instead of it.
         call_id = self._text(raw, "id")
         return ToolCall(
             # The id identifies the call, so nothing is lost if the index cannot be read.
-            index=_number(raw, "index") if call_id else self._number(raw, "index"),
+            index=number_in(raw, "index") if call_id else self.number(raw, "index"),
             id=call_id,
             function=self._function(raw if function is None else function),
-            extra_content=_object(raw, "extra_content"),
+            extra_content=object_in(raw, "extra_content"),
         )
 
     def _function(self, raw: WireObject) -> Function:
-        name, arguments = self._text(raw, "name"), raw.get("arguments")
-        if arguments is None or isinstance(arguments, str):
-            return Function(name, arguments)
-        if isinstance(arguments, dict):
-            return Function(name, cast(WireObject, arguments))
-        # The value is neither text nor an object. It is kept as text, so that the resulting error
-        # shows it.
-        return Function(name, json.dumps(arguments))
+        return Function(self._text(raw, "name"), json_in(raw, "arguments"))
 
     def _text(self, raw: WireObject, key: str) -> str | None:
-        found = _text(raw, key)
-        self._check(raw, key, found)
-        return found
-
-    def _number(self, raw: WireObject, key: str) -> int | None:
-        found = _number(raw, key)
-        self._check(raw, key, found)
-        return found
-
-    def _object(self, raw: WireObject, key: str) -> WireObject | None:
-        found = _object(raw, key)
-        self._check(raw, key, found)
-        return found
+        return self.checked(raw, key, text_in(raw, key) or None)
 
     def _list(self, raw: WireObject, key: str) -> list[object] | None:
         value = raw.get(key)
-        found = cast("list[object]", value) if isinstance(value, list) else None
-        self._check(raw, key, found)
-        return found
+        return self.checked(
+            raw, key, cast("list[object]", value) if isinstance(value, list) else None
+        )
 
     def _content(self, raw: WireObject, key: str) -> Content:
         value = raw.get(key)
         found = cast(Content, value) if isinstance(value, str | list | dict) else None
-        self._check(raw, key, found)
+        self.checked(raw, key, found)
         return found
-
-    def _check(self, raw: WireObject, key: str, found: object) -> None:
-        if found is None and raw.get(key) not in SAYS_NOTHING:
-            self._lost.append(key)
-
-
-def _text(raw: WireObject, key: str) -> str | None:
-    value = raw.get(key)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # an id that is a number
-    return value if isinstance(value, str) else None
-
-
-def _number(raw: WireObject, key: str) -> int | None:
-    value = raw.get(key)
-    if isinstance(value, str):
-        return int(value) if value.isdecimal() and len(value) < 10 else None
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _object(raw: WireObject, key: str) -> WireObject | None:
-    value = raw.get(key)
-    return cast(WireObject, value) if isinstance(value, dict) else None

@@ -12,6 +12,11 @@ from agent_actors.sessions.records import recordable
 class HookHost(Protocol):
     """The interface between hooks and the run that calls them."""
 
+    @property
+    def deps(self) -> object:
+        """The dependencies of the run; None if there are none."""
+        ...
+
     def snapshot(self) -> RunInfo:
         """Return the current state of the run."""
         ...
@@ -34,11 +39,13 @@ class NoRun:
 
     Attributes:
         accepts_records: True if hooks may record events.
+        deps: The dependencies that hooks see.
         builders: The recorded events, which the caller commits or drops.
     """
 
     _info: RunInfo
     accepts_records: bool = True
+    deps: object = attrs.field(default=None, repr=False)
     builders: list[EventBuilder] = attrs.field(factory=list[EventBuilder], init=False)
 
     def snapshot(self) -> RunInfo:

@@ -14,6 +14,8 @@ from typing import Final, TypeVar, cast
 import attrs
 import trio
 
+from agent_actors.abc import Instrumentation
+from agent_actors.abc.operations import HookOperation
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, HookEvent
 from agent_actors.domain.json import (
@@ -40,6 +42,7 @@ from agent_actors.kernel.interrupts import (
     raise_interrupt,
 )
 from agent_actors.kernel.pausable_deadline import PausableDeadline
+from agent_actors.kernel.user_code import find_user_loop
 from agent_actors.run.hooks.call_next import CallNext
 from agent_actors.run.hooks.hook_host import HookHost
 from agent_actors.run.hooks.response_validation import validate_response
@@ -85,6 +88,10 @@ class _Context:
     call_id: str | None = None
 
     @property
+    def deps(self) -> object:
+        return self.host.deps
+
+    @property
     def run(self) -> RunInfo:
         return self.host.snapshot()
 
@@ -109,6 +116,7 @@ class HookOnion:
         tools: The agent's tools, by name.
         timeout: Time limit, in seconds, for one call of a hook without its own deadline.
         take_interrupt: Called with an error that a hook raised.
+        instrumentation: Observes the calls of hooks; None: nothing does.
 
     Attributes:
         stopped: The phase and the refusal of the hook that stopped the run; None if no hook stopped
@@ -123,8 +131,10 @@ class HookOnion:
         tools: dict[str, Tool],
         timeout: float = HOOK_TIMEOUT,
         take_interrupt: TakeInterrupt = raise_interrupt,
+        instrumentation: Instrumentation | None = None,
     ) -> None:
         self._chain = chain
+        self._instrumentation = instrumentation
         self._take_interrupt = take_interrupt
         self._timeout = timeout
         self._context = _Context(run, tools=tools)
@@ -352,7 +362,10 @@ class HookOnion:
         timeout = self._timeout if hook.deadline is None else hook.deadline
         try:
             with trio.move_on_after(timeout) as scope:
-                return await await_unprotected(hook.call, *arguments)
+                if self._instrumentation is None:
+                    return await _call(hook, *arguments)
+                with self._instrumentation.observe(HookOperation(hook.name, hook.phase.value)):
+                    return await _call(hook, *arguments)
         except HookError:
             raise
         except BaseException as error:
@@ -383,7 +396,11 @@ class HookOnion:
         try:
             with scope:
                 scope.deadline = started + timeout
-                result = await await_unprotected(hook.call, argument, call_next, context)
+                if self._instrumentation is None:
+                    result = await _call(hook, argument, call_next, context)
+                else:
+                    with self._instrumentation.observe(HookOperation(hook.name, hook.phase.value)):
+                        result = await _call(hook, argument, call_next, context)
         except HookError:
             raise
         except BaseException as error:
@@ -401,8 +418,8 @@ class HookOnion:
         replaced = not call_next.gave(result)
         if replaced:
             self._record(hook, "replace", started)
-        sound = partial(_sound, hook, result, replaced=replaced)
-        return await _off_loop(result, sound) if isinstance(result, ToolOutput) else sound()
+        validate = partial(_validated, hook, result, replaced=replaced)
+        return await _off_loop(result, validate) if isinstance(result, ToolOutput) else validate()
 
     def _about(self, call: ToolUseBlock, messages: Messages) -> PreToolUseEvent:
         run = self._context.run
@@ -443,6 +460,13 @@ class HookOnion:
 
     def _record(self, hook: BoundHook, action: str, started: float, reason: str = "") -> None:
         self._context.host.note(_draft(hook, action, started, reason))
+
+
+async def _call(hook: BoundHook, *arguments: object) -> object:
+    loop = find_user_loop(hook.function)
+    if loop is None:
+        return await await_unprotected(hook.call, *arguments)
+    return await loop.call(hook.function, *arguments[: hook.takes])
 
 
 def _too_late(hook: BoundHook, reason: str) -> HookError:
@@ -496,7 +520,7 @@ async def _off_loop(output: ToolOutput, work: Callable[[], T]) -> T:
     return await trio.to_thread.run_sync(work, limiter=_UNBOUNDED)
 
 
-def _sound(hook: BoundHook, result: T, *, replaced: bool) -> T:
+def _validated(hook: BoundHook, result: T, *, replaced: bool) -> T:
     """Return a hook's result if it can be sent and stored; tool results are copied."""
     what = "JSON value"
     try:

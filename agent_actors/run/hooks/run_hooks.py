@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 import trio
 
+from agent_actors.abc import Instrumentation
 from agent_actors.codec.message_merge import messages_rewritten
 from agent_actors.codec.openai_messages import messages_to_openai
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ToolUseBlock
@@ -24,6 +25,7 @@ from agent_actors.hooks.events import (
     AfterModelEvent,
     BeforeAgentEvent,
     BeforeModelEvent,
+    CompactEvent,
     PhaseEvent,
     SessionStartEvent,
     StopEvent,
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from agent_actors.tools import Tool
 
 E = TypeVar("E", bound=PhaseEvent)
+
+# The input with which a run continues if a hook refuses to stop without a reason.
+_CONTINUE: Final = "Continue."
 
 # Time limit, in seconds, for all `after_agent` hooks of a run together; they cannot be cancelled.
 AFTER_AGENT_TIMEOUT: Final = 10.0
@@ -95,6 +100,7 @@ class RunHooks:
         options: The options of the agent.
         run: The run.
         take_interrupt: Called with an error that a hook raised.
+        instrumentation: Observes the calls of hooks; None: nothing does.
 
     Attributes:
         onion: Calls the hooks in order.
@@ -109,6 +115,7 @@ class RunHooks:
         options: AgentOptions,
         run: HookHost,
         take_interrupt: TakeInterrupt = raise_interrupt,
+        instrumentation: Instrumentation | None = None,
     ) -> None:
         self.tools: dict[str, Tool] = dict(options.tools_by_name)
         self.onion: HookOnion = HookOnion(
@@ -117,6 +124,7 @@ class RunHooks:
             tools=self.tools,
             timeout=options.hook_timeout,
             take_interrupt=take_interrupt,
+            instrumentation=instrumentation,
         )
         self.chain: HookChain = chain
         self.timeout: float = options.hook_timeout
@@ -242,9 +250,23 @@ class RunHooks:
             )
         )
 
-    async def stop(self, text: str, stop_reason: str) -> None:
-        """Fire `stop`, because the model has given its last response."""
-        await self._decide(self._event(StopEvent, text=text, stop_reason=stop_reason))
+    async def compact(self, event: CompactEvent) -> CompactEvent | Denial:
+        """Fire `on_compact`; return the event with any hook's summary, or the refusal."""
+        event, refusal = await self.onion.decide(event)
+        return event if refusal is None else refusal
+
+    async def stop(self, text: str, stop_reason: str) -> str:
+        """Fire `on_stop`, because the model has given its last response.
+
+        Returns:
+            The input with which the run continues, if a hook refused to stop; otherwise empty.
+        """
+        if not self.onion.takes_part(Phase.ON_STOP):
+            return ""
+        _, refusal = await self.onion.decide(
+            self._event(StopEvent, text=text, stop_reason=stop_reason)
+        )
+        return "" if refusal is None or refusal.stop else refusal.reason or _CONTINUE
 
     async def end(self, text: str, stop_reason: str, failure: Exception | None) -> Exception | None:
         """Fire `after_agent`, but only once and only if the run began.

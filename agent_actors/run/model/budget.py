@@ -15,7 +15,8 @@ no checks.
   limit reduced its maximum length, that limit becomes the stop reason.
 
 The session's limits apply to this run together with all earlier runs. Their names start with
-`session_`. A run that a tool starts has its own budget.
+`session_`. The limits of the ancestors of an agent that `Task` started apply to the agent as well;
+their names start with `ancestor_`. Any other run that a tool starts has its own budget.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ from agent_actors.protocol.turn import (
     BudgetExceeded,
     CallModel,
     Command,
+    Compact,
     Finish,
     Interrupted,
     StartTool,
@@ -50,6 +52,8 @@ from agent_actors.sessions import SessionState
 
 # The prefix that distinguishes the session's limits from the run's own limits.
 _SESSION: Final = "session_"
+# The prefix that distinguishes the limits of ancestors from the run's own limits.
+_ANCESTOR: Final = "ancestor_"
 # The prefix of the stop reason if a limit ended the run.
 _BUDGET: Final = "budget:"
 
@@ -57,7 +61,7 @@ _Check: TypeAlias = Callable[[UsageLimits, Spent], str]
 
 
 class BudgetExhausted(Exception):
-    """A hook repeated a model call that the limits do not allow; the run ends with a result.
+    """The limits do not allow a request; the run ends with a result.
 
     Attributes:
         what: The name of the limit.
@@ -75,6 +79,8 @@ class Budget:
     Args:
         spec: The request for the run, with its limits.
         usage: The usage of the run.
+        above: The budget of the run whose `Task` call started this run; None if no other budget
+            applies.
 
     Attributes:
         session: The session's state; None until it is open. Without it, only the run's own limits
@@ -83,6 +89,7 @@ class Budget:
 
     _spec: RunSpec
     _usage: UsageAccounting
+    _above: "Budget | None" = None
     session: SessionState | None = attrs.field(default=None, init=False)
     # The limit that applies to the length of the current response, and the limit that truncated the
     # last response.
@@ -114,6 +121,21 @@ class Budget:
         """
         return self._refused(refuses_request, cut_off)
 
+    def begin_request(self) -> None:
+        """Count a request of a model call.
+
+        Other agents under the same ancestors may have used up the limits since the driver asked, so
+        the limits are checked again, without a checkpoint before the request is counted.
+
+        Raises:
+            BudgetExhausted: A limit forbids the request.
+        """
+        if self._above is not None:
+            what = self._refused(refuses_request)
+            if what:
+                raise BudgetExhausted(what)
+        self._usage.begin_request()
+
     def take_request(self, used: Usage) -> bool:
         """Count a request that continues a paused response; return False if a limit forbids it.
 
@@ -141,7 +163,7 @@ class Budget:
             command.
         """
         match command:
-            case CallModel():
+            case CallModel() | Compact():
                 usage = NO_TOKENS if answer is None else answer.usage
                 return _exceeded(self._cut_by or self._refused(refuses_request, usage))
             case StartTool():
@@ -153,6 +175,13 @@ class Budget:
                 return _exceeded(self._paused_by or (self._cut_by if cut else ""))
             case _:
                 return None
+
+    def take_inner_call(self) -> str:
+        """Count a call that a tool makes; return the limit that forbids it, or an empty string."""
+        what = self._refused(partial(refuses_calls, calls=1))
+        if not what:
+            self._usage.begin_tools(1)
+        return what
 
     def note_answer(self, answer: ModelCompleted) -> None:
         """Record whether a limit truncated a response, in which case that limit ends the run."""
@@ -186,6 +215,14 @@ class Budget:
 
     def _accounts(self, answer: Usage = NO_TOKENS) -> Iterator[tuple[str, UsageLimits, Spent]]:
         """Yield the limits that are set, each with its name prefix and the usage so far."""
+        yield from self._own_accounts(answer)
+        above = self._above
+        while above is not None:
+            for prefix, limits, spent in above._own_accounts(answer):
+                yield _ANCESTOR + prefix, limits, spent
+            above = above._above
+
+    def _own_accounts(self, answer: Usage = NO_TOKENS) -> Iterator[tuple[str, UsageLimits, Spent]]:
         options, usage = self._spec.options, self._usage
         if options.limits is not NO_LIMITS:
             yield "", options.limits, usage.spent(answer)

@@ -9,6 +9,7 @@ model would delay each turn.
 """
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -18,15 +19,18 @@ import trio
 from agent_actors.actors.model_stream import AttemptInfo, ModelStream, describe_failure
 from agent_actors.context.sending import messages_to_send
 from agent_actors.domain.events import AssistantDelta, AttemptRestarted, EventBuilder
-from agent_actors.domain.model import ModelCompleted, ModelRequest, ToolSpec
+from agent_actors.domain.model import ModelCompleted, ModelRequest, ModelSettings, ToolSpec
 from agent_actors.domain.usage import NO_TOKENS, Usage, estimate_tokens
 from agent_actors.errors import AgentError, ProviderError
+from agent_actors.hooks.phases import Phase
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.response.call_ids import with_unique_ids
 from agent_actors.protocol.retry import LONGEST_PAUSE, RetryPolicy, Verdict, judge
 from agent_actors.run.context import RunContext
 from agent_actors.run.hooks.run_hooks import HookBlock
 from agent_actors.run.model.budget import Budget, BudgetExhausted
+from agent_actors.run.model.callbacks import system_prompt_of
+from agent_actors.run.model.guarded_calls import GuardedCalls
 from agent_actors.run.output.event_mailbox import RunSink
 from agent_actors.sessions.skills import append_skills_prompt
 
@@ -64,6 +68,24 @@ class ModelCaller:
         budget: The budget of the run; an attempt that it does not allow is not made.
     """
 
+    __slots__ = (
+        "_answered",
+        "_context",
+        "_first_key",
+        "_guards",
+        "_limits",
+        "_model_index",
+        "_models",
+        "_number",
+        "_policy",
+        "_retries_left",
+        "_services",
+        "_sink",
+        "_system_prompt",
+        "_usage",
+        "_void",
+    )
+
     def __init__(self, context: RunContext, budget: Budget) -> None:
         options = context.options
         self._context = context
@@ -83,6 +105,9 @@ class ModelCaller:
         # request.
         self._number = 0
         self._first_key = ""
+        # None until the first model call.
+        self._system_prompt: str | None = None
+        self._guards = GuardedCalls(context) if options.guardrails else None
 
     async def call(self, tools: tuple[ToolSpec, ...]) -> ModelCompleted | HookBlock:
         """Make the run's next model call, inside its hooks.
@@ -98,6 +123,7 @@ class ModelCaller:
             ProviderError: The last attempt with the last model failed. The notes describe all
                 attempts.
             HookError: A hook failed.
+            CallbackError: The function that makes the system prompt, or a guardrail, failed.
 
         Cancellation: the connection is closed before this method returns. `partial_usage_records`
         then returns the usage of the partial response.
@@ -107,15 +133,20 @@ class ModelCaller:
         context.events.next_iteration(self._usage.model_calls)
         session = context.opened_session
         state, hooks = session.state, context.hooks
+        if self._system_prompt is None:
+            own = await system_prompt_of(context)
+            project = context.project
+            self._system_prompt = own if project is None else project.knowledge.prompt(own)
         request = ModelRequest(
             messages=messages_to_send(
                 session.history(),
                 options.resume_window,
                 state.memo,
                 resend_refused=options.resends_refused,
+                head=state.head,
             ),
-            settings=options.settings,
-            system_prompt=append_skills_prompt(options.system_prompt, state.skills),
+            settings=self._settings(options),
+            system_prompt=_system_prompt(context, self._system_prompt, state.skills),
             tools=tools,
             turn=state.turns + 1,
             known_call_ids=state.call_ids,
@@ -123,17 +154,30 @@ class ModelCaller:
             output=options.output_schema,
             memo=state.memo,
         )
-        if hooks is None:
-            answer = await self.complete(request)
+        if self._guards is not None:
+            answer = await self._guards.call(partial(self._in_hooks, request))
+        elif hooks is None:
+            answer = await self._without_hooks(request)
         else:
-            called = await hooks.call_model(request, self.complete)
-            if isinstance(called, HookBlock):
-                return called
-            answer = called
-            if hooks.withholds and answer.text:
-                delta: EventBuilder = partial(AssistantDelta, text=answer.text)
-                await context.journal.show((context.events.build(delta),))
+            answer = await hooks.call_model(request, self.complete)
+        if isinstance(answer, HookBlock):
+            return answer
+        if hooks is not None and hooks.withholds and answer.text:
+            delta: EventBuilder = partial(AssistantDelta, text=answer.text)
+            await context.journal.show((context.events.build(delta),))
         return with_unique_ids(answer, turn=request.turn, known=request.known_call_ids)
+
+    async def _in_hooks(self, request: ModelRequest) -> ModelCompleted | HookBlock:
+        hooks = self._context.hooks
+        if hooks is None:
+            return await self._without_hooks(request)
+        return await hooks.call_model(request, self.complete)
+
+    async def _without_hooks(self, request: ModelRequest) -> ModelCompleted | HookBlock:
+        try:
+            return await self.complete(request)
+        except BudgetExhausted as full:
+            return HookBlock(Phase.WRAP_MODEL_CALL.value, "<any>", str(full), budget=full.what)
 
     async def complete(self, request: ModelRequest) -> ModelCompleted:
         """Send a request, with retries and fallback models, and return the response.
@@ -146,7 +190,8 @@ class ModelCaller:
                 share its idempotency key.
 
         Raises:
-            BudgetExhausted: The method was called again, and the limits do not allow the request.
+            BudgetExhausted: The limits do not allow the request: the method was called again, or
+                other agents under the same ancestors have used them up.
             ProviderError: The last attempt with the last model failed. The notes describe all
                 attempts.
 
@@ -163,7 +208,7 @@ class ModelCaller:
         while True:
             options = self._models[self._model_index]
             if self._model_index:
-                request = attrs.evolve(request, settings=options.settings)
+                request = attrs.evolve(request, settings=self._settings(options))
             try:
                 return await self._ask(options, request)
             except ProviderError as error:
@@ -177,6 +222,36 @@ class ModelCaller:
                 _LOG.debug("model %s replaces %s", fallback.model, options.model)
                 await self._restart(f"{error}; continuing with {fallback.model}")
                 self._usage.switch_pricing(fallback.prices)
+                if self._usage.reporter is not None:
+                    self._usage.reporter.options = fallback
+
+    async def ask_silently(self, options: AgentOptions, request: ModelRequest) -> str:
+        """Send a request whose response is not part of the conversation, and return its text.
+
+        Nothing of the response is shown. Its usage is recorded with the run's next commit.
+
+        Args:
+            options: The endpoint and the timeouts.
+            request: The request.
+
+        Raises:
+            ProviderError: The request failed, or the model refused to respond.
+
+        Cancellation: the connection is closed before this method returns.
+        """
+        try:
+            answer = await self._ask(options, request, shows=False)
+        except ProviderError:
+            self._context.journal.add(
+                *self.partial_usage_records(), *self._usage.records_of_unanswered()
+            )
+            raise
+        self._answered = None
+        self._context.journal.add(*self._usage.records_of_pending())
+        if answer.refused or not answer.text.strip():
+            why = answer.finish_reason if answer.refused else "the response is empty"
+            raise ProviderError(f"no usable response: {why}", endpoint=options.model)
+        return answer.text
 
     def partial_usage_records(self) -> list[EventBuilder]:
         """Return the usage record of a partial response; empty if nothing was received."""
@@ -207,18 +282,25 @@ class ModelCaller:
             return request
         return attrs.evolve(request, idempotency_key=self._services.ids.new())
 
+    def _settings(self, options: AgentOptions) -> ModelSettings:
+        if not options.sends_cache_key:
+            return options.settings
+        key = self._context.spec.session_id
+        extra_body = {"prompt_cache_key": key, **options.settings.extra_body}
+        return attrs.evolve(options.settings, extra_body=extra_body)
+
     def _bounded(self, request: ModelRequest) -> ModelRequest:
         settings = self._limits.cap_output_tokens(request.settings)
         return request if settings is request.settings else attrs.evolve(request, settings=settings)
 
-    async def _ask(self, options: AgentOptions, request: ModelRequest) -> ModelCompleted:
-        call = _Call(trio.current_time(), self._services.endpoints.get(options).answers)
+    async def _ask(
+        self, options: AgentOptions, request: ModelRequest, *, shows: bool = True
+    ) -> ModelCompleted:
+        stream = self._services.endpoints.get(options)
+        call = _Call(trio.current_time(), stream.answers)
         while True:
-            # Get the stream for each attempt, since the runtime drops an endpoint that was not used
-            # for a minute.
-            stream = self._services.endpoints.get(options)
-            self._sink = self._make_sink()
-            self._usage.begin_request()
+            self._sink = self._make_sink(shows=shows)
+            self._limits.begin_request()
             try:
                 answer = await stream.stream(
                     self._bounded(request),
@@ -242,6 +324,8 @@ class ModelCaller:
                     _LOG.debug("attempt %d failed (%s), retry in %.3f s", call.tries, why, pause)
                 await self._restart(str(error))
                 await trio.sleep(pause)
+                # The runtime drops an endpoint that was not used for a minute.
+                stream = self._services.endpoints.get(options)
             except Exception as error:
                 # The provider may be the caller's own code, but the public API only raises
                 # subclasses of one base error.
@@ -296,6 +380,8 @@ class ModelCaller:
         self._void += 1
         sink, self._answered = self._sink or self._answered, None
         shown = sink is not None and sink.shows and sink.characters > 0
+        if self._guards is not None and self._guards.discard_held():
+            shown = False
         records = [*self.partial_usage_records(), *self._usage.records_of_pending()]
         if records and shown:
             records.append(partial(AttemptRestarted, attempt=self._void + 1, reason=reason))
@@ -306,17 +392,28 @@ class ModelCaller:
             self._context.journal.add(*builders)
             await self._context.journal.commit()
 
-    def _make_sink(self) -> RunSink:
+    def _make_sink(self, *, shows: bool) -> RunSink:
         context = self._context
         silent = context.hooks is not None and context.hooks.withholds
+        held = None if self._guards is None else self._guards.held
         return RunSink(
             context.events,
-            context.mailbox,
-            self._services.bus,
+            context.mailbox if held is None or context.mailbox is None else held,
+            self._services.bus if held is None else held,
             tool_deltas=context.options.tool_deltas,
-            shows=not silent,
+            shows=shows and not silent,
             more=self._limits.take_request,
         )
+
+
+def _system_prompt(context: RunContext, prompt: str, skills: Sequence[str]) -> str:
+    if context.project is not None:
+        return context.project.system_prompt(prompt, skills, partial(_used_paths, context))
+    return append_skills_prompt(prompt, skills)
+
+
+def _used_paths(context: RunContext) -> list[str]:
+    return [path for call in context.usage.tool_calls for path in call.resources.paths]
 
 
 def _explain(error: ProviderError, call: _Call, verdict: Verdict, policy: RetryPolicy) -> None:

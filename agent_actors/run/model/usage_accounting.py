@@ -23,6 +23,7 @@ from agent_actors.domain.model import FinishReason, StopDetails
 from agent_actors.domain.run import ToolCallResult
 from agent_actors.domain.usage import NO_TOKENS, Usage
 from agent_actors.protocol.turn import AnswerEntry, CallEntry, Entry, ResultEntry, UserEntry
+from agent_actors.run.model.token_reports import TokenReporter
 from agent_actors.run.tools.call_records import CallRecords
 
 
@@ -31,6 +32,8 @@ class UsageAccounting:
     """The usage of one run so far.
 
     Attributes:
+        counted_in: The usage of the run whose `Task` call started this run, in which this run's
+            usage is counted as well; None if it is counted in no other run.
         prices: The current token prices; None if they are unknown.
         model_calls: The number of model calls that were started.
         usage: The tokens of the model calls that have ended, and of abandoned attempts.
@@ -40,6 +43,7 @@ class UsageAccounting:
         damaged_lines: The number of data lines, in all responses, that could not be read
             completely.
         call_records: The events that tools and hooks recorded for open calls.
+        reporter: Reports the tokens of each model call; None if nothing asks for them.
     """
 
     prices: Prices | None = None
@@ -49,7 +53,11 @@ class UsageAccounting:
     finish_reason: FinishReason = "unknown"
     stop_details: StopDetails | None = None
     damaged_lines: int = 0
+    counted_in: "UsageAccounting | None" = attrs.field(default=None, kw_only=True)
+    # The usage of the agents that `Task` started, at any depth; None if it started none.
+    _nested: Spent | None = attrs.field(default=None, init=False)
     call_records: CallRecords = attrs.field(factory=CallRecords, init=False)
+    reporter: TokenReporter | None = attrs.field(default=None, init=False)
     _cost: float = attrs.field(default=0.0, init=False)
     _requests: int = attrs.field(default=0, init=False)
     _begun_calls: int = attrs.field(default=0, init=False)
@@ -76,18 +84,27 @@ class UsageAccounting:
     def spent(self, answer: Usage = NO_TOKENS) -> Spent:
         """Return the run's usage so far, including a response that is not counted yet."""
         cost = self._cost + self._cost_of(answer)
-        return Spent(self._requests, self._begun_calls, self.usage + answer, cost)
+        own = Spent(self._requests, self._begun_calls, self.usage + answer, cost)
+        return own if self._nested is None else own + self._nested
 
     def unrecorded(self, answer: Usage = NO_TOKENS) -> Spent:
         """Return the unrecorded usage, including a response that is not counted yet."""
-        return Spent(
+        own = Spent(
             self._unrecorded_requests, self._unrecorded_calls, answer, self._cost_of(answer)
         )
+        return own if self._nested is None else own + self._nested
+
+    @property
+    def usage_total(self) -> Usage:
+        """The tokens of this run and of the agents that `Task` started, at any depth."""
+        return self.usage if self._nested is None else self.usage + self._nested.usage
 
     def begin_request(self) -> None:
         """Count one request of a model call: the first request, or a retry after a failure."""
         self._requests += 1
         self._unrecorded_requests += 1
+        if self.counted_in is not None:
+            self.counted_in.add_nested(requests=1)
 
     def set_pending(self, usage: Usage) -> None:
         """Keep the usage of a received response until its usage record is built."""
@@ -102,6 +119,32 @@ class UsageAccounting:
         """Count the tool calls of a response, before the response itself is counted."""
         self._begun_calls += calls
         self._unrecorded_calls += calls
+        if self.counted_in is not None:
+            self.counted_in.add_nested(tool_calls=calls)
+
+    def add_nested(
+        self,
+        *,
+        requests: int = 0,
+        tool_calls: int = 0,
+        usage: Usage = NO_TOKENS,
+        cost: float | None = None,
+    ) -> None:
+        """Count the usage of an agent that this run started, here and in all ancestors.
+
+        Args:
+            requests: Requests that start.
+            tool_calls: Tool calls that start.
+            usage: Tokens of a model call that has ended.
+            cost: The cost of the tokens; None: computed with the prices of each ancestor.
+        """
+        own_cost = self._cost_of(usage) if cost is None else cost
+        added = Spent(requests, tool_calls, usage, own_cost)
+        self._nested = added if self._nested is None else self._nested + added
+        if self.counted_in is not None:
+            self.counted_in.add_nested(
+                requests=requests, tool_calls=tool_calls, usage=usage, cost=cost
+            )
 
     def switch_pricing(self, prices: Prices | None) -> None:
         """Switch to the prices of a fallback model; keep the current prices if either has none."""
@@ -119,6 +162,10 @@ class UsageAccounting:
         if self.prices is not None:
             cost = self.prices.cost(usage)
             self._cost += cost
+        if self.counted_in is not None and usage is not NO_TOKENS:
+            self.counted_in.add_nested(usage=usage, cost=cost)
+        if self.reporter is not None and usage is not NO_TOKENS:
+            self.reporter.report(usage, cost)
         draft: EventBuilder = partial(
             UsageEvent,
             usage=usage,
@@ -132,10 +179,11 @@ class UsageAccounting:
         return draft
 
     def records_of_unanswered(self) -> list[EventBuilder]:
-        """Return the record for requests whose response was not kept; empty if there are none."""
+        """Return the record for requests and calls that have none; empty if all have one."""
         if self._pending is not None:
             return [self.enter_usage(self._pending)]
-        return [self.enter_usage(NO_TOKENS)] if self._unrecorded_requests else []
+        unrecorded = self._unrecorded_requests or self._unrecorded_calls
+        return [self.enter_usage(NO_TOKENS)] if unrecorded else []
 
     def records_of_pending(self) -> list[EventBuilder]:
         """Return the record for a response that was replaced by another; empty if none was."""
@@ -197,4 +245,5 @@ def _result_draft(result: ToolCallResult, *, synthetic: bool) -> EventBuilder:
         duration=result.duration,
         complete_bytes=result.complete_bytes,
         synthetic=synthetic,
+        untrusted=result.untrusted,
     )

@@ -6,6 +6,7 @@ not read from the network. If the reader takes nothing for `stall` seconds, its 
 events never wait: if the mailbox is full, they are dropped and counted.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -74,6 +75,17 @@ class EventMailbox:
     Attributes:
         dropped: The number of dropped events.
     """
+
+    __slots__ = (
+        "_abandoned",
+        "_batches",
+        "_capacity",
+        "_closed",
+        "_reader",
+        "_room",
+        "_stall",
+        "dropped",
+    )
 
     def __init__(self, stall: float, *, capacity: int = BATCHES) -> None:
         self._stall = stall
@@ -190,6 +202,107 @@ class EventMailbox:
             room.set()
 
 
+class HeldEvents:
+    """Holds the events of a response back until its guardrails have passed.
+
+    The object takes the place of the reader's mailbox and of the event bus.
+
+    Args:
+        mailbox: The mailbox of the reader; None without a reader.
+        bus: Publishes events to subscribers.
+    """
+
+    def __init__(self, mailbox: EventMailbox | None, bus: HookBus) -> None:
+        self._mailbox = mailbox
+        self._bus = bus
+        self._is_holding = True
+        self._batches: list[tuple[Event, ...]] = []
+        self._published: list[Event] = []
+
+    @property
+    def full(self) -> bool:
+        """True if the reader is too far behind; False while events are held."""
+        return not self._is_holding and self._mailbox is not None and self._mailbox.full
+
+    @property
+    def has_subscribers(self) -> bool:
+        """True if there are subscribers."""
+        return self._bus.has_subscribers
+
+    def put_nowait(self, events: tuple[Event, ...]) -> bool:
+        """Add a batch for the reader; return whether there is room for more."""
+        if self._is_holding:
+            self._batches.append(events)
+            return True
+        return self._mailbox is None or self._mailbox.put_nowait(events)
+
+    def publish_nowait(self, events: Sequence[Event]) -> None:
+        """Add events for the subscribers."""
+        if self._is_holding:
+            self._published += events
+        else:
+            self._bus.publish_nowait(events)
+
+    async def wait_room(self) -> None:
+        """Wait until the reader has room; return at once while events are held.
+
+        Raises:
+            ReaderStalled: The reader took nothing for too long.
+
+        Cancellation: safe.
+        """
+        if not self._is_holding and self._mailbox is not None:
+            await self._mailbox.wait_room()
+
+    def release(self) -> None:
+        """Show all events, and hold no more back."""
+        if not self._is_holding:
+            return
+        self._is_holding = False
+        if self._published:
+            self._bus.publish_nowait(self._published)
+        joined = tuple(event for batch in self._batches for event in batch)
+        if joined and self._mailbox is not None:
+            self._mailbox.put_nowait(joined)
+        self._batches, self._published = [], []
+
+    def discard(self) -> bool:
+        """Drop the events that are held; return False if events are shown at once."""
+        self._batches, self._published = [], []
+        return self._is_holding
+
+
+class RelayMailbox(EventMailbox):
+    """The mailbox of a nested run whose events go to the reader of another run.
+
+    Args:
+        target: The mailbox of the other run.
+    """
+
+    def __init__(self, target: EventMailbox) -> None:
+        super().__init__(math.inf)
+        self._target = target
+
+    @property
+    def full(self) -> bool:
+        """True if the reader of the other run is too far behind to take more events."""
+        return self._target.full
+
+    def put_nowait(self, events: tuple[Event, ...]) -> bool:
+        """Add a batch to the other mailbox, and return whether there is room for more."""
+        return self._target.put_nowait(events)
+
+    async def wait_room(self) -> None:
+        """Wait until there is room in the other mailbox.
+
+        Raises:
+            ReaderStalled: The reader of the other run took nothing for too long.
+
+        Cancellation: safe.
+        """
+        await self._target.wait_room()
+
+
 class _NoReader:
     """An event bus without subscribers."""
 
@@ -199,7 +312,7 @@ class _NoReader:
         """Do nothing."""
 
 
-_NOBODY: Final = _NoReader()
+_NO_READER: Final = _NoReader()
 
 
 class RunSink:
@@ -208,7 +321,8 @@ class RunSink:
     Args:
         factory: Builds the events.
         mailbox: The mailbox of the reader; None if no reader takes the run's deltas.
-        bus: Publishes events to subscribers.
+        bus: Publishes events to subscribers. An object that holds events back may take the place of
+            both.
         tool_deltas: True to show tool arguments as they stream.
         shows: False to only count characters and show nothing, for a response that hooks check
             first.
@@ -220,11 +334,21 @@ class RunSink:
         characters: The number of characters received.
     """
 
+    __slots__ = (
+        "_bus",
+        "_factory",
+        "_mailbox",
+        "_more",
+        "_tool_deltas",
+        "characters",
+        "shows",
+    )
+
     def __init__(
         self,
         factory: EventFactory,
-        mailbox: EventMailbox | None,
-        bus: HookBus,
+        mailbox: EventMailbox | HeldEvents | None,
+        bus: HookBus | HeldEvents,
         *,
         tool_deltas: bool,
         shows: bool = True,
@@ -233,7 +357,7 @@ class RunSink:
         self.shows: bool = shows
         self._factory = factory
         self._mailbox = mailbox if shows else None
-        self._bus: HookBus | _NoReader = bus if shows else _NOBODY
+        self._bus: HookBus | HeldEvents | _NoReader = bus if shows else _NO_READER
         self._tool_deltas = tool_deltas
         self._more = more
         self.characters: int = 0
@@ -242,6 +366,16 @@ class RunSink:
     def full(self) -> bool:
         """True if the reader is too far behind to take more events."""
         return self._mailbox is not None and self._mailbox.full
+
+    @property
+    def sees_text(self) -> bool:
+        """False if there is neither a reader nor a subscriber, so that deltas may be joined."""
+        return self._mailbox is not None or self._bus.has_subscribers
+
+    @property
+    def sees_arguments(self) -> bool:
+        """False if tool arguments are not shown as they stream."""
+        return self._tool_deltas and self.sees_text
 
     async def wait_room(self) -> None:
         """Wait until there is room.
@@ -271,6 +405,13 @@ class RunSink:
             return True
         factory = self._factory
         scope, ts = factory.scope, factory.wall_clock()
+        # Almost every read of a paced stream has a single text delta.
+        if len(deltas) == 1 and type(delta := deltas[0]) is TextDelta:
+            self.characters += len(delta.text)
+            single = (AssistantDelta(scope, factory.ids.new(), ts, delta.text),)
+            if bus.has_subscribers:
+                bus.publish_nowait(single)
+            return None if mailbox is None else mailbox.put_nowait(single)
         events: list[Event] = []
         for delta, event_id in zip(deltas, factory.ids.take(len(deltas)), strict=True):
             if type(delta) is TextDelta:  # nearly all deltas are text

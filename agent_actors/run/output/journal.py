@@ -5,13 +5,17 @@ last event of a run is shown even if it could not be committed. Deltas bypass th
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 
+from agent_actors.abc import Instrumentation
+from agent_actors.abc.operations import CommitOperation
 from agent_actors.actors.hook_bus import HookBus
-from agent_actors.domain.events import Event, EventBuilder, HookEvent
+from agent_actors.domain.events import Event, EventBuilder, FileChanged, HookEvent
+from agent_actors.domain.workspace.trees import FileChange
 from agent_actors.errors import SessionStoreError
+from agent_actors.kernel.observing import observed
 from agent_actors.run.output.event_mailbox import EventFactory, EventMailbox
 from agent_actors.run.steering import Inbox
 
@@ -33,26 +37,35 @@ class Journal:
         events: Builds events.
         mailbox: The mailbox of the reader; None for a run without a reader.
         inbox: Settles the steering input that a commit has recorded.
+        instrumentation: Observes the commits; None: nothing does.
 
     Attributes:
         session: The session; None until it is open.
         hook_events: The hook events shown so far.
+        files: The last change of each file that was shown so far, by path.
         end_recorded: True if the end of the run was committed.
         records_nothing: True if the session rejected the run, so the last event is only shown and
             not recorded.
     """
 
     def __init__(
-        self, bus: HookBus, events: EventFactory, mailbox: EventMailbox | None, inbox: Inbox
+        self,
+        bus: HookBus,
+        events: EventFactory,
+        mailbox: EventMailbox | None,
+        inbox: Inbox,
+        instrumentation: Instrumentation | None = None,
     ) -> None:
         self.session: OpenSession | None = None
         self.hook_events: list[HookEvent] = []
+        self.files: dict[str, FileChange] = {}
         self.end_recorded: bool = False
         self.records_nothing: bool = False
         self._bus = bus
         self._events = events
         self._mailbox = mailbox
         self._inbox = inbox
+        self._instrumentation = instrumentation
         self._notes: list[EventBuilder] = []
         self._queue: list[EventBuilder] = []
         self._committing = False
@@ -113,7 +126,11 @@ class Journal:
         self._committing = True
         try:
             try:
-                events = await self.session.append(self._events.scope, batch)
+                if self._instrumentation is None:
+                    events = await self.session.append(self._events.scope, batch)
+                else:
+                    with self._instrumentation.observe(CommitOperation(len(batch))):
+                        events = await self.session.append(self._events.scope, batch)
             except BaseException:
                 self._queue = [*batch, *self._queue]
                 raise
@@ -149,10 +166,8 @@ class Journal:
         events: tuple[Event, ...] = ()
         if self.session is not None and not self.records_nothing:
             try:
-                with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True) as limit:
-                    events = await self.session.append(self._events.scope, batch)
-                if limit.cancelled_caught:
-                    failure = _joined(failure, _unrecorded(self.session.session_id))
+                with observed(self._instrumentation, CommitOperation(len(batch))):
+                    events = await self._append_last(self.session, batch)
             except Exception as error:  # noqa: BLE001 - becomes the run's failure, or a note on it
                 failure = _joined(failure, error)
         self.end_recorded = bool(events)
@@ -166,6 +181,16 @@ class Journal:
         if self._mailbox is not None:
             self._mailbox.put_nowait(events)
         return failure
+
+    async def _append_last(
+        self, session: "OpenSession", batch: Sequence[EventBuilder]
+    ) -> tuple[Event, ...]:
+        scope = self._events.scope
+        if session.is_instant:  # without a checkpoint, no cancellation and no delay is possible
+            return await session.append(scope, batch)
+        with trio.move_on_after(LAST_COMMIT_TIMEOUT, shield=True):
+            return await session.append(scope, batch)
+        raise _unrecorded(session.session_id)
 
     async def show(self, events: Sequence[Event]) -> None:
         """Show events to subscribers and the reader, and wait until the reader has room.
@@ -200,9 +225,20 @@ class Journal:
         self.session = self._mailbox = None
 
     def _publish(self, events: Sequence[Event]) -> None:
-        self.hook_events += [event for event in events if type(event) is HookEvent]
+        for event in events:
+            if type(event) is HookEvent:
+                self.hook_events.append(event)
+            elif type(event) is FileChanged:
+                self.files[event.path] = as_change(event)
         if self._bus.has_subscribers:
             self._bus.publish_nowait(events)
+
+
+def as_change(event: FileChanged) -> FileChange:
+    """Return the change that an event records."""
+    deleted = event.content is None and not event.digest
+    kind: Literal["written", "deleted"] = "deleted" if deleted else "written"
+    return FileChange(event.path, kind, event.content, event.digest, event.size)
 
 
 def _unrecorded(session_id: str) -> SessionStoreError:

@@ -9,19 +9,21 @@ import inspect
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import trio
 
 from agent_actors.actors.question_board import Answer, AnswerCheck
+from agent_actors.actors.run_tree import current_call
 from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.domain.events import EventBuilder, Notification, UserQuestion
 from agent_actors.domain.json import copy_object
 from agent_actors.domain.run import Question
 from agent_actors.errors import ConfigError, HookError
 from agent_actors.kernel.exceptions import find_exit_request, is_cancellation
-from agent_actors.kernel.interrupts import await_unprotected, call_unprotected
+from agent_actors.kernel.interrupts import await_unprotected
+from agent_actors.kernel.user_code import await_user_code, find_user_loop
 from agent_actors.permissions import (
     Ask,
     CanUseTool,
@@ -37,6 +39,11 @@ from agent_actors.tools.ask import asks_the_user
 
 # People are slow, so callbacks that wait for people in threads must not use up the threads that
 # other code needs.
+# A run that is suspended inside a tool could not continue there. `current_call` is only set while a
+# tool is running, so it is None for the model's own calls.
+_CANNOT_SUSPEND: Final = (
+    "the call needs approval, and a call that a tool makes cannot wait for it with on_ask='suspend'"
+)
 _UNBOUNDED: Final = trio.CapacityLimiter(math.inf)
 
 
@@ -103,6 +110,8 @@ class PermissionPrompter:
             decision = await self._can_use(self._options.can_use_tool, call, tool, ask)
             if decision.behavior != "ask":
                 return decision
+        if self._options.on_ask == "suspend" and current_call.get() is not None:
+            return PermissionDecision("deny", reason=_CANNOT_SUSPEND)
         answer = await self.question(
             call,
             ask.prompt,
@@ -143,6 +152,8 @@ class PermissionPrompter:
         make_question = _asked(question)
         context = self._context
         if self._options.on_ask == "suspend":
+            if current_call.get() is not None:
+                return None
             context.note(make_question)  # the driver is woken and commits the question
             await self._deferred.defer_question(question)
         # Open the question before the event is shown, since its reader may answer immediately.
@@ -187,16 +198,7 @@ class PermissionPrompter:
                 self._context.pause_deadlines(),
                 trio.move_on_after(self._options.question_timeout) as scope,
             ):
-                if _is_async(can_use_tool):
-                    found = call_unprotected(can_use_tool, request)
-                else:  # a sync callback may wait for a person, for example with `input()`
-                    found = await trio.to_thread.run_sync(
-                        can_use_tool, request, abandon_on_cancel=True, limiter=_UNBOUNDED
-                    )
-                if inspect.isawaitable(found):
-                    answer = await await_unprotected(_given, found)
-                else:
-                    answer = found
+                answer = await _called(can_use_tool, request)
             if scope.cancelled_caught:
                 late = f"can_use_tool did not decide within {self._options.question_timeout:g} s"
                 return PermissionDecision("deny", reason=late)
@@ -229,6 +231,22 @@ def _asked(question: Question, *, by_function: bool = False) -> EventBuilder:
         permission=question.permission,
         by_function=by_function,
     )
+
+
+async def _called(can_use_tool: CanUseTool, request: PermissionRequest) -> object:
+    if _is_async(can_use_tool):
+        decide = cast("Callable[[PermissionRequest], Awaitable[object]]", can_use_tool)
+        return await await_user_code(decide, request)
+    # A sync callback may wait for a person, for example with `input()`.
+    found: object = await trio.to_thread.run_sync(
+        can_use_tool, request, abandon_on_cancel=True, limiter=_UNBOUNDED
+    )
+    if not inspect.isawaitable(found):
+        return found
+    loop = find_user_loop(can_use_tool)
+    if loop is not None:
+        return await loop.call(_given, found)
+    return await await_unprotected(_given, found)
 
 
 def _given(found: Awaitable[object]) -> Awaitable[object]:

@@ -13,8 +13,8 @@ import trio
 
 from agent_actors.actors.kept_results import KeptResults
 from agent_actors.domain.json import JsonValue
+from agent_actors.options.agent_options import AgentOptions
 from agent_actors.permissions import PermissionPolicy
-from agent_actors.run.spec import RunSpec
 from agent_actors.tools.output import ToolOutput
 from agent_actors.tools.read_result import (
     NOTICE_BYTES,
@@ -57,7 +57,8 @@ class ResultLimit:
     def fits(self, output: ToolOutput) -> bool:
         """Return whether an output is certainly within the limit, in less than a millisecond."""
         content = output.content
-        return is_small(content, self.max_bytes) and is_small(output.data, self.max_bytes)
+        small = is_small(content, self.max_bytes)
+        return small and (output.data is None or is_small(output.data, self.max_bytes))
 
     async def cut(self, call_id: str, output: ToolOutput) -> tuple[ToolOutput, int]:
         """Return an output within the limit, and the size of the complete text if it was truncated.
@@ -139,13 +140,15 @@ class ResultLimit:
         return await trio.to_thread.run_sync(measure, limiter=_UNBOUNDED)
 
 
-def can_read_results(spec: RunSpec, policy: PermissionPolicy | None) -> bool:
-    """Return whether a run's model may call `ReadResult` after a result was truncated.
+def can_read_results(
+    options: AgentOptions, policy: PermissionPolicy | None, *, client_side_tools: bool
+) -> bool:
+    """Return whether an agent's model may call `ReadResult` after a result was truncated.
 
     It may not if the agent has its own tool with that name, if the policy does not offer the tool,
     or if the client executes all calls itself.
     """
-    if spec.client_side_tools or READ_RESULT in spec.options.tools_by_name:
+    if client_side_tools or READ_RESULT in options.tools_by_name:
         return False
     return policy is None or bool(policy.offered([_OFFERED]))
 

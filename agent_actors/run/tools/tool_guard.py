@@ -181,7 +181,11 @@ class RunGuard:
         context = self.context
         grants = context.services.grants.grants
         return DecisionContext(
-            context.options.cwd, context.spec.session_id, grants, trio.current_time()
+            context.cwd,
+            context.spec.session_id,
+            grants,
+            trio.current_time(),
+            context.untrusted,
         )
 
 

@@ -5,13 +5,14 @@ Every change acquires the session as a run does. Each change is a single commit,
 completely or not at all. Records are never removed from a log: a rewind adds a record.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Literal, overload
 
 import trio
 
-from agent_actors.abc import LogRepair, RepairableStore
+from agent_actors.abc import LogRepair, RepairableStore, Workspace
+from agent_actors.actors.resources.checkpoints import checkpoint_record
 from agent_actors.codec.events import readable_line
 from agent_actors.codec.openai_messages import (
     MessageDict,
@@ -30,6 +31,7 @@ from agent_actors.domain.events import (
 from agent_actors.domain.ids import Ids
 from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Messages
+from agent_actors.domain.run import CompactionReport, RunResult
 from agent_actors.domain.session import (
     FORKED_AT,
     FORKED_FROM,
@@ -41,10 +43,18 @@ from agent_actors.domain.session import (
     SessionOrder,
     SessionPage,
     SessionSnapshot,
+    SessionStats,
     trusted_now,
 )
+from agent_actors.domain.workspace.background import BackgroundTask
+from agent_actors.domain.workspace.trees import FileRewind, RestoreReport
 from agent_actors.errors import ConfigError, InvalidEventError, SessionExists, SessionUnknown
+from agent_actors.options.agent_options import AgentOptions, as_agent
+from agent_actors.options.checkpoints import Checkpoints
+from agent_actors.options.compaction import Compaction
+from agent_actors.run.model.context_size import ContextSize, context_size
 from agent_actors.runtime.open_state import OpenState
+from agent_actors.runtime.sessions.files import FileRestorer
 from agent_actors.runtime.sessions.reader import RECORDS_PER_TICK, SessionReader
 from agent_actors.runtime.sessions.transaction import SessionTransactions
 from agent_actors.sessions import SessionState
@@ -66,6 +76,9 @@ class SessionAPI:
         ids: Makes ids.
         wall_clock: Returns seconds since the epoch.
         state: Tracks whether the runtime is open.
+        background: Returns the background commands of a session that are in memory.
+        files: Restores files when a session is rewound.
+        compact: Runs the compaction of a session, given the agent and instructions.
     """
 
     def __init__(
@@ -75,6 +88,10 @@ class SessionAPI:
         ids: Ids,
         wall_clock: Callable[[], float],
         state: OpenState,
+        *,
+        background: Callable[[str], Sequence[BackgroundTask]],
+        files: FileRestorer,
+        compact: Callable[[str, AgentOptions[object], str], Awaitable[RunResult]],
     ) -> None:
         self._reader = reader
         self._store = reader.store
@@ -82,6 +99,9 @@ class SessionAPI:
         self._ids = ids
         self._wall_clock = wall_clock
         self._state = state
+        self._background = background
+        self._files = files
+        self._compact = compact
 
     # Read sessions.
 
@@ -147,6 +167,25 @@ class SessionAPI:
         state = await self._reader.state(session_id)
         return None if state is None else state.history()
 
+    async def stats(self, session_id: str) -> SessionStats | None:
+        """Return the tokens, the requests, the tool calls and the cost of a session.
+
+        Returns:
+            The usage that has been recorded so far; None if the session has no records.
+
+        Raises:
+            SessionStoreError: The records cannot be read.
+
+        Cancellation: safe.
+        """
+        state = await self._reader.state(session_id)
+        if state is None:
+            return None
+        spent = state.spent(None)
+        return SessionStats(
+            session_id, spent.usage, spent.requests, spent.tool_calls, spent.cost, state.last_seq
+        )
+
     async def snapshot(self, session_id: str) -> SessionSnapshot | None:
         """Return the complete state of a session: messages, todos, files, skills, metadata, usage.
 
@@ -176,7 +215,11 @@ class SessionAPI:
             questions=state.questions(session_id),
             external_calls=tuple(state.external.values()),
             unreadable=state.unreadable,
+            background=tuple({**state.background, **self._live_tasks(session_id)}.values()),
         )
+
+    def _live_tasks(self, session_id: str) -> dict[str, BackgroundTask]:
+        return {task.task_id: task for task in self._background(session_id)}
 
     async def records(self, session_id: str, *, after_seq: int = 0) -> tuple[AnyEvent, ...]:
         """Return the records of a session, in order.
@@ -282,7 +325,75 @@ class SessionAPI:
             return ()
         return tuple(await self._reader.call_store(session_id, partial(store.damage, session_id)))
 
+    async def context(self, session_id: str, options: AgentOptions[object]) -> ContextSize:
+        """Return the size of the parts of a session's next request, in tokens.
+
+        Args:
+            session_id: The session.
+            options: The agent of the next run. Built-in tools that it only names are not counted.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            SessionStoreError: The records cannot be read.
+
+        Cancellation: safe.
+        """
+        state = await self._reader.state(session_id)
+        if state is None:
+            raise SessionUnknown(session_id)
+        return context_size(state, as_agent(options))
+
+    async def should_compact(self, session_id: str, options: AgentOptions[object]) -> bool:
+        """Return whether the next run of a session would make the conversation shorter first.
+
+        Args:
+            session_id: The session.
+            options: The agent of the next run; without its option `compaction`, the default
+                threshold applies.
+
+        Raises:
+            See `context`.
+
+        Cancellation: safe.
+        """
+        size = await self.context(session_id, options)
+        limit = size.limit
+        if limit is None:
+            limit = Compaction().limit(as_agent(options).profile_window)
+        return size.total > limit
+
     # Change sessions.
+
+    async def compact(
+        self, session_id: str, options: AgentOptions[object], *, instructions: str = ""
+    ) -> CompactionReport | None:
+        """Make the conversation of a session shorter now; `rewind` can restore it.
+
+        This is a run without a prompt and without a model call of its own: `options.compaction`, or
+        its defaults, determine the messages that stay and the model that writes the summary.
+
+        Args:
+            session_id: The session.
+            options: The agent.
+            instructions: Further instructions for the summary.
+
+        Returns:
+            The last step; None if the conversation is too short, or if a hook refused.
+
+        Raises:
+            SessionUnknown: The session has no records.
+            SessionBusy: A run holds the session.
+            SessionSuspended: The session waits for answers or for results of calls.
+            ProviderError: The request for the summary failed. The conversation is unchanged.
+            ConfigError: The plan of a custom strategy is not valid.
+            AgentError: See `Runtime.run`.
+
+        Cancellation: safe; the conversation is either unchanged or shorter.
+        """
+        if await self.info(session_id) is None:
+            raise SessionUnknown(session_id)
+        result = await self._compact(session_id, options, instructions)
+        return result.compactions[-1] if result.compactions else None
 
     async def append(self, session_id: str, messages: Messages) -> Messages:
         """Append messages to the conversation of a session; create the session if necessary.
@@ -333,36 +444,113 @@ class SessionAPI:
         """
         await self.rewind(session_id, 0)
 
-    async def rewind(self, session_id: str, to_seq: int) -> Messages:
-        """Restore the conversation as it was right after a record.
+    @overload
+    async def rewind(self, session_id: str, to_seq: int) -> Messages: ...
+    @overload
+    async def rewind(
+        self,
+        session_id: str,
+        to_seq: int,
+        *,
+        files: Literal[True],
+        dry_run: bool = False,
+        workspace: Workspace | Mapping[str, object] | None = None,
+        checkpoints: Checkpoints | str | None = None,
+    ) -> FileRewind: ...
+    async def rewind(
+        self,
+        session_id: str,
+        to_seq: int,
+        *,
+        files: bool = False,
+        dry_run: bool = False,
+        workspace: Workspace | Mapping[str, object] | None = None,
+        checkpoints: Checkpoints | str | None = None,
+    ) -> Messages | FileRewind:
+        """Restore the conversation as it was right after a record, and the files if requested.
 
         A rewind to a record from before an earlier rewind restores the messages that the earlier
         rewind removed.
 
+        With `files=True`, the files that the agent changed since the record get their earlier
+        state, before the rewind is recorded. Files that only others changed, and files that others
+        changed too, are left as they are. For a record within a run, the files get the state from
+        before the run. The runs must have the option `checkpoints`.
+
         Args:
             session_id: The session.
             to_seq: The `seq` of the record; 0: the beginning.
+            files: True to restore the files of the workspace too.
+            dry_run: With `files`, True to change nothing and return what would change.
+            workspace: With `files`, the workspace or its table; None: the workspace that the
+                session's last run in this runtime used.
+            checkpoints: With `files`, the checkpoints or their directory; None: those of the last
+                run, or the default directory.
 
         Returns:
-            The conversation after the change. A tool call whose result was recorded later is open
-            again; the next run closes it.
+            The conversation after the change; with `files`, a `FileRewind`. A tool call whose
+            result was recorded later is open again; the next run closes it.
 
         Raises:
             SessionUnknown: The session has no records.
-            ConfigError: There is no such record.
+            ConfigError: The record does not exist, no checkpoint is suitable, or the agent has no
+                workspace.
+            WorkspaceError: A checkpoint is missing, or a file could not be restored. The
+                conversation is unchanged; the call can be repeated.
             SessionBusy: A run holds the session.
             SessionStoreError, SessionFenced: The store failed. The rewind may have been recorded.
 
-        Cancellation: see `append`.
+        Cancellation: see `append`. Each file is either unchanged or restored; the call can be
+        repeated.
         """
+        if files:
+            return await self._rewind_files(session_id, to_seq, dry_run, workspace, checkpoints)
+        if dry_run or workspace is not None or checkpoints is not None:
+            raise ConfigError("rewind: dry_run, workspace and checkpoints require files=True")
 
         def make(state: SessionState) -> Sequence[EventBuilder]:
-            if not state.last_seq:
-                raise SessionUnknown(session_id)
-            _check_seq(session_id, "to_seq", 0, to_seq, state.last_seq)
-            return [partial(SessionRewind, to_seq=to_seq)]
+            return [_rewind(session_id, state, to_seq)]
 
         return (await self._commit(session_id, make)).history()
+
+    async def _rewind_files(
+        self,
+        session_id: str,
+        to_seq: int,
+        dry_run: bool,
+        workspace: Workspace | Mapping[str, object] | None,
+        checkpoints: Checkpoints | str | None,
+    ) -> FileRewind:
+        report: RestoreReport | None = None
+
+        async def work(state: SessionState) -> Sequence[EventBuilder]:
+            nonlocal report
+            rewound = _rewind(session_id, state, to_seq)
+            restored = await self._files.restore(
+                session_id,
+                await self.records(session_id),
+                to_seq,
+                workspace=workspace,
+                checkpoints=checkpoints,
+                dry_run=dry_run,
+            )
+            report = restored.report
+            if dry_run:
+                return []
+            before = checkpoint_record("before", report.before, restored.root)
+            return [before, rewound, checkpoint_record("after", report.after, restored.root)]
+
+        self._state.check_open()
+        run_id = self._ids.new()
+        state = await self._transactions.commit_after(EventScope(session_id, run_id, run_id), work)
+        assert report is not None
+        return FileRewind(
+            messages=state.history(),
+            dry_run=dry_run,
+            changes=report.changes,
+            conflicts=report.conflicts,
+            not_covered=report.not_covered,
+        )
 
     async def record(self, session_id: str, *drafts: EventBuilder) -> None:
         """Record todos, files, skills or notifications; create the session if necessary.
@@ -630,6 +818,13 @@ class SessionAPI:
         records = await self._reader.decode(lines, session_id)
         self._state.check_open()
         await self._transactions.create(session_id, records, lines, note=note, metadata=metadata)
+
+
+def _rewind(session_id: str, state: SessionState, to_seq: int) -> EventBuilder:
+    if not state.last_seq:
+        raise SessionUnknown(session_id)
+    _check_seq(session_id, "to_seq", 0, to_seq, state.last_seq)
+    return partial(SessionRewind, to_seq=to_seq)
 
 
 def _check_seq(session_id: str, name: str, lowest: int, seq: int, last_seq: int) -> None:

@@ -37,8 +37,9 @@ def rebuild_messages(
     for name, limit in (("max_events", max_events), ("max_bytes", max_bytes)):
         if not limit >= 1:
             raise ConfigError(f"{name} must be at least 1; got {limit}")
-    history = fold(_numbered(events)).history()
-    return ResumeWindow(max_events, max_bytes).apply(history, EncodedMessageCache())
+    state = fold(_numbered(events))
+    window = ResumeWindow(max_events, max_bytes)
+    return window.apply(state.history(), EncodedMessageCache(), head=state.head)
 
 
 def _numbered(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:

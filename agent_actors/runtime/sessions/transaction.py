@@ -1,17 +1,16 @@
 """Changes to sessions that no run holds; each change takes one lease and one commit.
 
 Runs and changes acquire their leases from the same session gate, so a session never has two
-writers.
-Records are published to subscribers after they are committed. This module starts no tasks.
+writers. Records are published to subscribers after they are committed. This module starts no tasks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 
 from agent_actors.actors.hook_bus import HookBus
 from agent_actors.actors.session_gate import Lease, OnBusy, SessionGate
-from agent_actors.actors.session_log import SessionLog
+from agent_actors.actors.session_log import OpenSession, SessionLog
 from agent_actors.codec.events import encode_event
 from agent_actors.domain.events import AnyEvent, EventBuilder, EventScope, Notification
 from agent_actors.domain.ids import Ids
@@ -69,12 +68,42 @@ class SessionTransactions:
         run_id = scope.run_id or self._ids.new()
         lease = await self._gate.acquire(scope.session_id, run_id, on_busy=on_busy)
         with lease, await self._log.open(lease) as session:
-            drafts = [validated(draft) for draft in make(session.state)]
-            if drafts:
-                events = await session.append(scope, drafts)
-                if self._bus.has_subscribers:
-                    self._bus.publish_nowait(events)
-            return session.state
+            return await self._append(session, scope, make(session.state))
+
+    async def commit_after(
+        self,
+        scope: EventScope,
+        work: Callable[[SessionState], Awaitable[Sequence[EventBuilder]]],
+    ) -> SessionState:
+        """Do some work while the session is held, and commit the records that it returns.
+
+        Args:
+            scope: The session, run and request of the records.
+            work: Returns the records, given the state of the session. If it returns no records or
+                raises, nothing is written.
+
+        Returns:
+            The state of the session. Read the state at once, since later commits change it.
+
+        Raises:
+            SessionBusy: A run holds the session.
+            SessionStoreError, SessionFenced: See `OpenSession.append`.
+            Exception: Any exception that `work` raises.
+
+        Cancellation: cancels the work; either all records are written or none.
+        """
+        with self.hold(scope.session_id) as lease, await self._log.open(lease) as session:
+            return await self._append(session, scope, await work(session.state))
+
+    async def _append(
+        self, session: OpenSession, scope: EventScope, drafts: Sequence[EventBuilder]
+    ) -> SessionState:
+        checked = [validated(draft) for draft in drafts]
+        if checked:
+            events = await session.append(scope, checked)
+            if self._bus.has_subscribers:
+                self._bus.publish_nowait(events)
+        return session.state
 
     async def create(
         self,

@@ -6,7 +6,7 @@ messages.
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -14,7 +14,7 @@ from agent_actors.abc import LogAppend
 from agent_actors.codec.events import check_line, encode_event, loads_events
 from agent_actors.codec.json_values import to_json_object
 from agent_actors.domain.events import AnyEvent, UnreadableEvent
-from agent_actors.domain.json import JsonObject, JsonValue
+from agent_actors.domain.json import JsonObject, JsonValue, copy_object
 from agent_actors.domain.session import find_session_id_error
 from agent_actors.errors import (
     InvalidEventError,
@@ -109,10 +109,23 @@ def plain_metadata(metadata: Mapping[str, JsonValue], session_id: str) -> JsonOb
     Raises:
         SessionStoreError: A value is not a JSON value; the message says which one.
     """
+    if all(map(_is_ascii, metadata)) and all(map(_is_plain, metadata.values())):
+        return copy_object(metadata)
     try:
         return to_json_object(metadata)
     except TypeError as error:
         raise SessionStoreError(f"invalid metadata: {error}", session_id=session_id) from None
+
+
+def _is_plain(value: object) -> bool:
+    """Return whether a value is None, ASCII text or a list of it, as nearly all values are."""
+    if type(value) is list:
+        return all(map(_is_ascii, cast("list[object]", value)))
+    return value is None or _is_ascii(value)
+
+
+def _is_ascii(value: object) -> bool:
+    return type(value) is str and value.isascii()  # other text may contain a lone surrogate
 
 
 def placed(

@@ -1,9 +1,11 @@
 """Stores the complete texts of truncated tool results in files, one directory per session.
 
 The files are not part of the log, so they are neither flushed to the disk nor locked. Two instances
-of a store never write the same file, because only one of them holds the session.
+of a store never write the same file, because only one of them holds the session. However, threads
+of one instance may write several texts of a session at the same time.
 """
 
+import errno
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +16,8 @@ from typing import Final
 from agent_actors.stores.disk.file_names import directory_name
 from agent_actors.stores.disk.safe_files import file, folder, make_folder, write_all
 
+# The suffix of a file that is still being written.
+_NEW: Final = ".new"
 # Maximum number of bytes of a session's texts. If it is exceeded, the oldest texts are removed.
 MAX_BYTES_PER_SESSION: Final = 512 * 2**20
 
@@ -66,10 +70,8 @@ class ResultFiles:
         """
         name = directory_name(session_id)
         with suppress(FileNotFoundError), self._root() as root:
-            with folder(name, root) as found:
-                for one in os.listdir(found):  # noqa: PTH208 - pathlib cannot list a descriptor
-                    os.unlink(one, dir_fd=found)
-            os.rmdir(name, dir_fd=root)
+            while not _delete_folder(name, root):
+                pass  # another thread has written a text meanwhile
 
     @contextmanager
     def _root(self) -> Generator[int]:
@@ -80,7 +82,7 @@ class ResultFiles:
             os.close(found)
 
     def _write(self, name: str, parent: int, chunks: Sequence[bytes]) -> None:
-        new = f"{name}.new"
+        new = name + _NEW
         try:
             with file(new, parent, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as text:
                 for chunk in chunks:
@@ -92,14 +94,40 @@ class ResultFiles:
             raise
 
     def _remove_oldest(self, parent: int) -> None:
-        names = os.listdir(parent)
-        found = {name: os.stat(name, dir_fd=parent, follow_symlinks=False) for name in names}
+        found: dict[str, os.stat_result] = {}
+        for name in _names_in(parent):
+            if not name.endswith(_NEW):
+                with suppress(FileNotFoundError):  # another thread has removed it
+                    found[name] = os.stat(name, dir_fd=parent, follow_symlinks=False)
         used = sum(stat.st_size for stat in found.values())
-        for name in sorted(names, key=lambda one: found[one].st_mtime_ns):
+        for name in sorted(found, key=lambda one: found[one].st_mtime_ns):
             if used <= self._max_bytes:
                 return
-            os.unlink(name, dir_fd=parent)
+            _unlink(name, parent)
             used -= found[name].st_size
+
+
+def _names_in(parent: int) -> list[str]:
+    return os.listdir(parent)
+
+
+def _unlink(name: str, parent: int) -> None:
+    with suppress(FileNotFoundError):  # another thread has removed it
+        os.unlink(name, dir_fd=parent)
+
+
+def _delete_folder(name: str, root: int) -> bool:
+    """Delete a folder and its files; return False if another thread has added a file meanwhile."""
+    with folder(name, root) as found:
+        for one in _names_in(found):
+            _unlink(one, found)
+    try:
+        os.rmdir(name, dir_fd=root)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
 
 
 def _file_name(call_id: str) -> str:

@@ -13,6 +13,7 @@ import attrs
 from agent_actors.domain.json import JsonValue
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing.conformance import chat_calls as calls
+from agent_actors.testing.conformance import lines
 from agent_actors.testing.conformance.chat_stream import reason_becomes
 from agent_actors.testing.conformance.quirks import (
     Events,
@@ -131,7 +132,7 @@ _CALLS: Final = (
         name="arguments_object",
         number=16,
         about="The arguments are an object instead of a JSON string.",
-        change=calls.pieces(lambda text, _: [calls.loaded(text)]),
+        change=calls.pieces(lambda text, _: [lines.loaded(text)]),
         hides=_RAW,
     ),
     Quirk(

@@ -6,7 +6,6 @@ but no arguments. The index of every fragment is the call's position among the c
 change of an index must be applied after every change that looks for a call.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
@@ -148,11 +147,6 @@ def pieces(change: Callable[[str, list[JsonValue]], Iterable[JsonValue]]) -> Cha
     return on_calls(
         lambda found: with_pieces(found, change(text_of(found), pieces_of(found))),
     )
-
-
-def loaded(text: str) -> JsonValue:
-    """Parse this JSON text."""
-    return cast(JsonValue, json.loads(text))
 
 
 def parameterless(**head: JsonValue) -> Change:

@@ -7,7 +7,7 @@ including its blank line. The last frame is `data: [DONE]`, unless a quirk remov
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue
@@ -20,9 +20,8 @@ from agent_actors.testing.conformance.chat_calls import (
     with_choice,
     with_delta,
 )
+from agent_actors.testing.conformance.lines import Write
 from agent_actors.testing.conformance.quirks import ERROR_MESSAGE, Events, Frames, Steps
-
-Write = Callable[[Frames], Frames]
 
 DONE: Final = b"data: [DONE]\n\n"
 THOUGHT: Final = "reasoning_content"
@@ -77,19 +76,6 @@ def cut(change: Callable[[str], Iterable[str]]) -> Change:
     texts = on_prose("content", lambda text: [{"content": one} for one in change(text)])
     thoughts = on_prose(THOUGHT, lambda text: [{THOUGHT: one} for one in change(text)])
     return lambda events: thoughts(texts(events))
-
-
-def halves(text: str) -> Iterator[str]:
-    """Split the text inside each character that takes two UTF-16 code units."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    piece = ""
-    for at in range(0, len(units), 2):
-        unit = units[at : at + 2].decode("utf-16-le", "surrogatepass")
-        if "\udc00" <= unit <= "\udfff":
-            yield piece
-            piece = ""
-        piece += unit
-    yield piece
 
 
 def letters(text: str) -> Iterable[str]:
@@ -344,16 +330,6 @@ def tools_in_choice_one(events: Events) -> Events:
 # ---- lines ----
 
 
-def before_each(text: bytes) -> Write:
-    """Insert this text before each event."""
-    return lambda frames: [new for one in frames for new in (text, one)]
-
-
-def replaced(old: bytes, new: bytes) -> Write:
-    """Replace bytes in each event."""
-    return lambda frames: [one.replace(old, new) for one in frames]
-
-
 def no_space(frames: Frames) -> Frames:
     """Remove the space after the name of each field."""
     return [(b"\n" + one).replace(b"\ndata: ", b"\ndata:")[1:] for one in frames]
@@ -387,11 +363,6 @@ def _over_lines(one: bytes) -> bytes:
 def in_arrays(frames: Frames) -> Frames:
     """Send the data of each event as a list with one chunk."""
     return [b"data: [%b]\n\n" % one[6:-2] if one.startswith(b"data: {") else one for one in frames]
-
-
-def no_last_blank_line(frames: Frames) -> Frames:
-    """Remove the blank line after the last event."""
-    return [*frames[:-1], frames[-1].rstrip(b"\n")]
 
 
 def marked_first(frames: Frames) -> Frames:

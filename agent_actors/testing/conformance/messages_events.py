@@ -5,7 +5,7 @@ including its blank line.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, cast
 
 from agent_actors.domain.json import JsonObject, JsonValue, copy_object
@@ -49,16 +49,6 @@ def document_of(steps: Steps) -> bytes:
 # ---- lines ----
 
 
-def before_each(text: bytes) -> Callable[[Frames], Frames]:
-    """Insert this text before each event."""
-    return lambda frames: [new for one in frames for new in (text, one)]
-
-
-def replaced(old: bytes, new: bytes) -> Callable[[Frames], Frames]:
-    """Replace bytes in each event."""
-    return lambda frames: [one.replace(old, new) for one in frames]
-
-
 def without_names(frames: Frames) -> Frames:
     """Remove the names of events."""
     return [one.partition(b"\n")[2] for one in frames]
@@ -80,11 +70,6 @@ def no_space(frames: Frames) -> Frames:
         (b"\n" + one).replace(b"\ndata: ", b"\ndata:").replace(b"\nevent: ", b"\nevent:")[1:]
         for one in frames
     ]
-
-
-def no_last_blank_line(frames: Frames) -> Frames:
-    """Remove the blank line after the last event."""
-    return [*frames[:-1], frames[-1].rstrip(b"\n")]
 
 
 # ---- events ----
@@ -138,19 +123,6 @@ def cut(pieces: Callable[[str], Iterable[str]]) -> Change:
     return each(change)
 
 
-def halves(text: str) -> Iterator[str]:
-    """Split the text inside each character that takes two UTF-16 code units."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    piece = ""
-    for at in range(0, len(units), 2):
-        unit = units[at : at + 2].decode("utf-16-le", "surrogatepass")
-        if "\udc00" <= unit <= "\udfff":
-            yield piece
-            piece = ""
-        piece += unit
-    yield piece
-
-
 def _calls(events: Events) -> dict[JsonValue, str]:
     """Return the text of each call's arguments, by its index."""
     texts: dict[JsonValue, str] = {}
@@ -182,11 +154,6 @@ def arguments(at_start: Callable[[str], JsonValue], later: Callable[[str], JsonV
         return changed
 
     return change
-
-
-def loaded(text: str) -> JsonValue:
-    """Parse this JSON text."""
-    return cast(JsonValue, json.loads(text))
 
 
 def text_in_start(events: Events) -> Events:

@@ -13,6 +13,7 @@ import attrs
 from agent_actors.domain.json import JsonObject
 from agent_actors.profiles.dialect import ChatDialect
 from agent_actors.testing.conformance import chat_stream as stream
+from agent_actors.testing.conformance import lines
 from agent_actors.testing.conformance.chat_call_quirks import CALL_QUIRKS
 from agent_actors.testing.conformance.quirks import (
     ERROR_MESSAGE,
@@ -74,7 +75,7 @@ _PROSE: Final = (
         name="split_characters",
         number=48,
         about="A character outside the Basic Multilingual Plane is split between two deltas.",
-        change=stream.cut(stream.halves),
+        change=stream.cut(lines.halves),
     ),
     Quirk(
         name="empty_pieces",
@@ -250,7 +251,7 @@ _ENDS: Final = (
     ),
 )
 
-_BESIDE: Final = (
+_EXTRA_CHUNKS: Final = (
     Quirk(
         name="filter_first",
         number=33,
@@ -293,12 +294,12 @@ _BESIDE: Final = (
         name="null_lines",
         number=34,
         about="The stream also contains chunks that are null.",
-        write=stream.before_each(b"data: null\n\n"),
+        write=lines.before_each(b"data: null\n\n"),
     ),
     Quirk(
         name="junk_lines",
         about="The stream also contains data lines that are not valid JSON.",
-        write=stream.before_each(b"data: {no json\n\n"),
+        write=lines.before_each(b"data: {no json\n\n"),
         shape=without_calls,
         turns="turns without calls (which could be incomplete) and without signatures",
     ),
@@ -377,19 +378,19 @@ _LINES: Final = (
         name="comments",
         number=42,
         about="Comments are sent to keep the connection alive.",
-        write=stream.before_each(b": OPENROUTER PROCESSING\n\n"),
+        write=lines.before_each(b": OPENROUTER PROCESSING\n\n"),
     ),
     Quirk(
         name="bare_comments",
         number=42,
         about="Comments that consist only of a colon are sent to keep the connection alive.",
-        write=stream.before_each(b":\n\n"),
+        write=lines.before_each(b":\n\n"),
     ),
     Quirk(
         name="blank_lines",
         number=42,
         about="Blank lines are sent to keep the connection alive.",
-        write=stream.before_each(b"\n\n\n"),
+        write=lines.before_each(b"\n\n\n"),
     ),
     Quirk(
         name="no_done",
@@ -400,7 +401,7 @@ _LINES: Final = (
     Quirk(
         name="no_last_blank_line",
         about="The last event is not followed by a blank line.",
-        write=stream.no_last_blank_line,
+        write=lines.no_last_blank_line,
     ),
     Quirk(
         name="byte_order_mark",
@@ -417,17 +418,17 @@ _LINES: Final = (
         name="crlf",
         number=44,
         about="Lines end with CR LF.",
-        write=stream.replaced(b"\n", b"\r\n"),
+        write=lines.replaced(b"\n", b"\r\n"),
     ),
     Quirk(
         name="cr",
         number=44,
         about="Lines end with CR.",
-        write=stream.replaced(b"\n", b"\r"),
+        write=lines.replaced(b"\n", b"\r"),
     ),
 )
 
-_STREAM: Final = (*_PROSE, *_ENDS, *_ERRORS, *_BESIDE, *_LINES)
+_STREAM: Final = (*_PROSE, *_ENDS, *_ERRORS, *_EXTRA_CHUNKS, *_LINES)
 _QUIRKS: Final = book_of((*CALL_QUIRKS, *_STREAM))
 
 # ---- quirks that cannot be combined ----

@@ -9,6 +9,7 @@ import json
 from typing import Final
 
 from agent_actors.domain.json import JsonObject
+from agent_actors.testing.conformance import lines
 from agent_actors.testing.conformance import messages_events as events
 from agent_actors.testing.conformance.quirks import (
     ERROR_MESSAGE,
@@ -35,13 +36,13 @@ _ARGUMENTS: Final = (
     Quirk(
         name="input_in_start",
         about="The start event of a call's block contains the arguments.",
-        change=events.arguments(events.loaded, lambda _: None),
+        change=events.arguments(lines.loaded, lambda _: None),
         hides=_RAW,
     ),
     Quirk(
         name="input_twice",
         about="The arguments are sent in the start event of a call's block, and again later.",
-        change=events.arguments(events.loaded, lambda text: text),
+        change=events.arguments(lines.loaded, lambda text: text),
     ),
     Quirk(
         name="input_wrapped",
@@ -51,7 +52,7 @@ _ARGUMENTS: Final = (
     Quirk(
         name="input_as_object",
         about="The arguments are an object instead of a JSON string.",
-        change=events.arguments(lambda _: {}, events.loaded),
+        change=events.arguments(lambda _: {}, lines.loaded),
         hides=_RAW,
     ),
     Quirk(
@@ -70,7 +71,7 @@ _TEXTS: Final = (
     Quirk(
         name="split_characters",
         about="A character outside the Basic Multilingual Plane is split between two deltas.",
-        change=events.cut(events.halves),
+        change=events.cut(lines.halves),
     ),
     Quirk(
         name="empty_pieces",
@@ -235,14 +236,14 @@ _LINES: Final = (
     Quirk(
         name="junk_lines",
         about="The stream also contains data lines that are not valid JSON.",
-        write=events.before_each(b"data: {no json\n\n"),
+        write=lines.before_each(b"data: {no json\n\n"),
         shape=without_calls,
         turns="turns without calls (which could be incomplete) and without signatures",
     ),
     Quirk(
         name="comments",
         about="Comments are sent to keep the connection alive.",
-        write=events.before_each(b": keep-alive\n\n"),
+        write=lines.before_each(b": keep-alive\n\n"),
     ),
     Quirk(
         name="done_marker",
@@ -265,7 +266,7 @@ _LINES: Final = (
     Quirk(
         name="no_last_blank_line",
         about="The last event is not followed by a blank line.",
-        write=events.no_last_blank_line,
+        write=lines.no_last_blank_line,
     ),
     Quirk(
         name="blanks_first",
@@ -280,12 +281,12 @@ _LINES: Final = (
     Quirk(
         name="crlf",
         about="Lines end with CR LF.",
-        write=events.replaced(b"\n", b"\r\n"),
+        write=lines.replaced(b"\n", b"\r\n"),
     ),
     Quirk(
         name="cr",
         about="Lines end with CR.",
-        write=events.replaced(b"\n", b"\r"),
+        write=lines.replaced(b"\n", b"\r"),
     ),
 )
 

@@ -28,8 +28,13 @@ import httpcore
 import httpx
 import trio
 
-from agent_actors.abc import ByteExchange, ByteSink, ExchangeStatistics, HttpRequest
-from agent_actors.domain.urls import public_url
+from agent_actors.abc import (
+    ByteSink,
+    ExchangeStatistics,
+    HttpRequest,
+    RequestSink,
+)
+from agent_actors.domain.provenance import public_url
 from agent_actors.errors import (
     ConfigError,
     ProviderConnectError,
@@ -37,6 +42,7 @@ from agent_actors.errors import (
     ProviderError,
     ProviderProtocolError,
 )
+from agent_actors.kernel.interrupts import protect_loaded_modules
 from agent_actors.transport.connection import DRAIN_BYTES, DRAIN_SECONDS
 from agent_actors.transport.content_encoding import unpacker
 from agent_actors.transport.errors import BadContent, ContentCut, reason_of, root_of
@@ -79,7 +85,8 @@ class HttpxExchange:
             limit.
 
     Raises:
-        ConfigError: Both `client` and `transport` were given.
+        ConfigError: Both `client` and `transport` were given, or the client has been used on
+            asyncio.
     """
 
     def __init__(
@@ -91,6 +98,11 @@ class HttpxExchange:
     ) -> None:
         if client is not None and transport is not None:
             raise ConfigError("pass client or transport, not both: a client has its own transport")
+        if client is not None and _belongs_to_asyncio(client):
+            raise ConfigError(
+                "this http_client belongs to asyncio, but requests are made by trio; pass a new "
+                "httpx.AsyncClient that is used only here, without an asyncio transport"
+            )
         own = httpx.AsyncClient(transport=transport) if transport is not None else None
         self._single = client or own
         self._owned_single = own
@@ -193,7 +205,12 @@ class HttpxExchange:
             )
             if request.body:  # without a body, httpx does not send a length either
                 sent.stream = _Body(request.body)
-            response = await client.send(sent, stream=True, follow_redirects=False)
+            try:
+                response = await client.send(sent, stream=True, follow_redirects=False)
+            finally:
+                # The client's authentication and event hooks have changed this request.
+                _note_request(sink, sent)
+            _note_response(sink, response)
             try:
                 await _feed(response, sink)
             finally:
@@ -226,13 +243,6 @@ class HttpxExchange:
         return ProviderConnectError(
             f"the connection broke before the response was complete: {why}", endpoint=url
         )
-
-
-def client_headers(exchange: ByteExchange | None) -> Mapping[str, str]:
-    """Return the headers that a caller's own client adds to each request, if there is one."""
-    if isinstance(exchange, HttpxExchange):
-        return exchange.client_headers
-    return {}
 
 
 class _Body(httpx.AsyncByteStream):
@@ -284,6 +294,21 @@ class _Connecting:
                 await self._stream.aclose()
 
 
+def _note_request(sink: ByteSink, request: httpx.Request) -> None:
+    if isinstance(sink, RequestSink):
+        sink.note_request(str(request.url), request.headers)
+
+
+def _note_response(sink: ByteSink, response: httpx.Response) -> None:
+    """Report the other requests that led to a response, and the cookies that they returned."""
+    if not isinstance(sink, RequestSink):
+        return
+    for each in (*response.history, response):
+        _note_request(sink, each.request)
+        for cookie in each.headers.get_list("set-cookie"):
+            sink.note_request(str(each.url), {"set-cookie": cookie})
+
+
 async def _feed(response: httpx.Response, sink: ByteSink) -> None:
     """Feed the response to the sink. When the sink is done, drain the rest of the body."""
     if response.is_stream_consumed:  # a caller's transport or event hook has already read it
@@ -330,3 +355,16 @@ async def _abandon(chunks: AsyncIterator[bytes]) -> None:
         with contextlib.suppress(httpx.HTTPError, httpx.StreamError):
             async for _ in chunks:
                 pass
+
+
+def _belongs_to_asyncio(client: httpx.AsyncClient) -> bool:
+    # httpx has no public way to find out. httpcore detects the library at the first request, and
+    # then keeps a backend of that library. Transports on aiohttp only work on asyncio.
+    transport: object = getattr(client, "_transport", None)
+    if "aiohttp" in type(transport).__module__.partition(".")[0]:
+        return True
+    detecting: object = getattr(getattr(transport, "_pool", None), "_network_backend", None)
+    return isinstance(getattr(detecting, "_backend", None), httpcore.AnyIOBackend)
+
+
+protect_loaded_modules()

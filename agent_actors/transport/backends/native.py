@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from agent_actors.abc import ByteSink, ConnectionStatistics, ExchangeStatistics, HttpRequest
-from agent_actors.domain.urls import public_url
+from agent_actors.domain.provenance import public_url
 from agent_actors.errors import (
     ProviderConnectError,
     ProviderDeadlineError,
     ProviderError,
     ProviderProtocolError,
 )
+from agent_actors.transport.addresses import AddressCheck
 from agent_actors.transport.connection import CloseReason
 from agent_actors.transport.content_encoding import Unpacker, unpacker
 from agent_actors.transport.engine import Engine, EngineLimits, PooledRequest
@@ -73,6 +74,10 @@ class HttpExchange:
         max_head: The maximum size of the response headers, and of consecutive framing without
             content, in bytes.
         max_body: The maximum size of a response body, in bytes.
+        check_address: Checks every address of a host before a connection is opened. It returns the
+            reason why the address must not be connected to, or empty text. By default, all
+            addresses are allowed.
+        decode: False to feed compressed bodies to the sink as they are.
     """
 
     def __init__(
@@ -84,10 +89,13 @@ class HttpExchange:
         ssl_context: ssl.SSLContext | None = None,
         max_head: int = MAX_HEAD,
         max_body: int = MAX_BODY,
+        check_address: AddressCheck | None = None,
+        decode: bool = True,
     ) -> None:
-        pool = PoolLimits(connect_timeout, max_connections, keepalive, ssl_context)
+        pool = PoolLimits(connect_timeout, max_connections, keepalive, ssl_context, check_address)
         self._engine = Engine(EngineLimits(pool, max_head, max_body))
         self._connect_timeout = connect_timeout
+        self._decode = decode
         self._live = 0
         self._begun = 0
 
@@ -107,7 +115,15 @@ class HttpExchange:
         self._live += 1
         self._begun += 1
         try:
-            await self._exchange(request, sink)
+            wire = _wire_request(request)
+            passage = await self._engine.admit(wire.origin)
+            assert passage is not None  # no timeout was set
+            try:
+                answer = _Answer(sink, passage, trio.lowlevel.current_task(), decode=self._decode)
+                await self._engine.send(passage, wire, request.body, answer)
+                await answer.wait()
+            finally:
+                passage.abandon()
         except _FAULTS as fault:
             raise _translated(fault, request.url, self._connect_timeout) from root_of(fault)
         finally:
@@ -128,23 +144,13 @@ class HttpExchange:
         """
         await self._engine.aclose()
 
-    async def _exchange(self, request: HttpRequest, sink: ByteSink) -> None:
-        wire = _wire_request(request)
-        passage = await self._engine.admit(wire.origin)
-        assert passage is not None  # no timeout was set
-        try:
-            answer = _Answer(sink, passage, trio.lowlevel.current_task())
-            await self._engine.send(passage, wire, request.body, answer)
-            await answer.wait()
-        finally:
-            passage.abandon()
-
 
 class _Answer:
     """The listener for one exchange."""
 
     __slots__ = (
         "_context",
+        "_decode",
         "_failure",
         "_held",
         "_passage",
@@ -156,8 +162,11 @@ class _Answer:
         "ended",
     )
 
-    def __init__(self, sink: ByteSink, passage: PooledRequest, task: trio.lowlevel.Task) -> None:
+    def __init__(
+        self, sink: ByteSink, passage: PooledRequest, task: trio.lowlevel.Task, *, decode: bool
+    ) -> None:
         self.ended = False
+        self._decode = decode
         self._sink = sink
         self._passage = passage
         self._task = task
@@ -204,7 +213,8 @@ class _Answer:
     def on_head(self, head: ResponseHead) -> None:
         """Receive the status and headers of the final response."""
         headers = head.joined()
-        self._unpack = unpacker(headers.get("content-encoding", ""))
+        if self._decode:
+            self._unpack = unpacker(headers.get("content-encoding", ""))
         self._context.run(self._sink.start, head.status, headers)
 
     def on_body(self, data: bytes) -> bool | None:

@@ -10,11 +10,13 @@ from agent_actors.cli.chat.commands import (
     Mistake,
     Name,
     Nothing,
+    Rewind,
     Say,
     count_of,
     help_lines,
     parse,
     read_choice,
+    rewind_of,
     switch_of,
 )
 
@@ -47,9 +49,22 @@ def test_line_is_a_prompt_or_command(text: str, line: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", Rewind(1, files=False, dry_run=False)),
+        ("--files 2", Rewind(2, files=True, dry_run=False)),
+        ("2 --dry-run", Rewind(2, files=True, dry_run=True)),
+        ("--all", Mistake("expected a number of at least 1; got '--all'")),
+    ],
+)
+def test_rewind_takes_number_and_flags(text: str, wanted: object) -> None:
+    assert rewind_of(text) == wanted
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("/hist", "no command /hist; did you mean /history?"),
+        ("/hist", "the command /hist is unknown; did you mean /history?"),
         ("/modle", "did you mean /model?"),
         ("/T", "did you mean /tools?"),
         ("/zzzzzz", "/help lists the commands"),

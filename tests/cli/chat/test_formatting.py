@@ -12,7 +12,7 @@ from agent_actors.cli.chat.formatting import (
     result_lines,
     usage_text,
 )
-from agent_actors.domain.json import JsonValue
+from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.usage import Usage
 
 JSON = st.recursive(
@@ -99,3 +99,24 @@ def test_usage_is_formatted_in_words() -> None:
     assert usage_text(Usage(1234, 56)) == "1,234 tokens in, 56 out"
     full = Usage(1, 2, cache_read_tokens=3, reasoning_tokens=4, estimated=True)
     assert usage_text(full) == "1 tokens in, 2 out, 3 from the cache, 4 of reasoning, estimated"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"exit_code": 0, "stdout": "a\nb\n", "stderr": "c"}, ["a", "b", "c"]),
+        ({"exit_code": 2, "stdout": "", "stderr": "\x1b[2J\n"}, ["exit code 2", "\ufffd[2J"]),
+        ({"exit_code": None, "signal": "SIGKILL", "stdout": "", "stderr": ""}, ["signal SIGKILL"]),
+        ({"exit_code": 0, "stdout": "", "stderr": ""}, ["(no output)"]),
+        (
+            {"matches": [{"file": "a.py", "line": 3, "text": "x = 1"}], "truncated": False},
+            ["a.py:3: x = 1"],
+        ),
+        ({"files": ["a.py", "b.py"], "truncated": False}, ["a.py", "b.py"]),
+        ({"files": [{"path": "a"}]}, ['{"files": [{"path": "a"}]}']),
+        ({"matches": [1]}, ['{"matches": [1]}']),
+        ({"matches": []}, ['{"matches": []}']),
+    ],
+)
+def test_command_and_search_are_readable(content: JsonObject, expected: list[str]) -> None:
+    assert list(result_lines(content, 8)) == expected

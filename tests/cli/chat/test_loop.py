@@ -169,7 +169,7 @@ async def test_changed_setting_applies_to_next_turn() -> None:
         "thinking is shown",
         "turn, thinking=True",
     ]
-    assert ui.texts[6].startswith("there is no command /tolls; did you mean /tools?")
+    assert ui.texts[6].startswith("the command /tolls is unknown; did you mean /tools?")
     assert held.model.requests[0].settings.model == "other"
 
 
@@ -183,6 +183,33 @@ async def test_prompts_are_taken_back_one_by_one() -> None:
         ui.messages
     )
     assert [m.content for m in held.model.requests[2].messages] == ["three"]
+
+
+async def test_rewind_restores_files_of_the_workspace(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a").write_text("1")
+    options = AgentOptions(
+        model="scripted",
+        provider=ScriptedModel([call("Write", {"file_path": "a", "content": "2"}), "Done."]),
+        builtin_tools=["Write"],
+        workspace={"type": "local", "root": root},
+        checkpoints=tmp_path / "copies",
+        permissions="bypass",
+    )
+    lines = ["one", "/rewind --dry-run", "/rewind --files", "/rewind --files"]
+    ui = FakeUI(lines)
+    plan = ChatPlan(options=options, store=MemoryStore())
+    async with open_runtime(store=plan.store) as runtime:
+        await Chat(plan, runtime, ui, lambda: None).run()
+    shown = ui.texts[ui.texts.index("1 file would be restored") :]
+    assert shown[1:4] == ["  write  a", "1 file restored", "  write  a"]
+    assert (root / "a").read_text() == "1"
+    assert ui.defaults[3:] == ["one", ""]
+
+    ui = FakeUI(["one", "/rewind --files"])
+    await hold(ui, ["First."])
+    assert "/rewind: files can be restored in a chat with --workspace only" in ui.texts
 
 
 async def test_conversation_is_saved_to_new_file_only(tmp_path: Path) -> None:
@@ -402,3 +429,17 @@ async def test_unread_stream_ends_chat_with_error(
     with pytest.raises(BrokenPipeError):
         await hold(ui, [turn], tools=demo_tools())
     assert ui.lines == ["never"]
+
+
+async def test_compact_replaces_older_messages() -> None:
+    lines = ["/context", "/compact", "one " * 200, "two", "/compact keep names", "/context"]
+    ui = FakeUI([*lines, "/history"])
+    held = await hold(ui, ["First. " * 50, "Second.", "In short."])
+
+    assert ui.texts[1:3] == ["the conversation is empty"] * 2
+    assert held.model.requests[2].system_prompt.endswith("keep names")
+    assert any(text.startswith("a summary replaces 2 messages: about ") for text in ui.texts)
+    assert any(text.startswith("summary: about ") for text in ui.texts)
+    assert any(text.startswith("total: ") and "of 128,000 tokens" in text for text in ui.texts)
+    assert "two" in ui.texts
+    assert not any(text.startswith("one one") for text in ui.texts[4:])

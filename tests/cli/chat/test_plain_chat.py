@@ -47,7 +47,7 @@ async def test_error_is_shown_and_sets_status() -> None:
     assert (ended.status, ended.out) == (1, "Fine.\n")
     refused, unknown = ended.err.splitlines()
     assert refused.startswith(f"error: {endpoint.base_url}: HTTP 401: no")
-    assert unknown.startswith("error: there is no command /quti; did you mean /quit?")
+    assert unknown.startswith("error: the command /quti is unknown; did you mean /quit?")
     assert "\x1b" not in ended.err
 
 
@@ -129,7 +129,7 @@ async def test_closed_output_ends_chat_silently() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--tools", "json"), "--tools: expected module:attribute"),
+        (("--tools", "jsn"), "--tools: unknown built-in tool 'jsn'"),
         (("--tools", "no_such_module:x"), "--tools: 'no_such_module' cannot be imported"),
         (("--tools", "json:nothing"), "--tools: module 'json' has no 'nothing'"),
         (("--tools", "json:decoder"), "--tools json:decoder: "),
@@ -153,3 +153,11 @@ async def test_missing_endpoint_names_the_option() -> None:
     ended = await agent_actors("chat")
     assert ended.status == 2
     assert "pass --base-url URL or --provider NAME" in ended.err
+
+
+async def test_tools_command_lists_builtin_tools(tmp_path: Path) -> None:
+    async with ScriptedEndpoint([]) as endpoint:
+        arguments = (*at(endpoint), "--tools", "Edit", "--workspace", str(tmp_path))
+        ended = await agent_actors("chat", *arguments, stdin=b"/tools\n")
+    assert ended.out.startswith("Edit: Replace exact text in a file.")
+    assert ended.out.endswith("(changes here, asks first)\n")

@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from agent_actors.cli.chat.plain_view import PlainUI
+from agent_actors.cli.edits.previews import EditPreviews
 from agent_actors.domain.blocks import TextBlock
 from agent_actors.domain.events import (
     AssistantDelta,
@@ -47,7 +48,7 @@ def streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Stream
         patched.setattr(sys, "stdin", nothing)
         patched.setattr(sys, "stdout", to_out)
         patched.setattr(sys, "stderr", to_err)
-        yield Streams(PlainUI(), out, err)
+        yield Streams(PlainUI(EditPreviews(None)), out, err)
 
 
 async def test_withheld_text_is_printed_once(

@@ -32,7 +32,7 @@ async def test_conversation_ends_with_quit(tmp_path: Path) -> None:
     first = reply(say("Hello **you**.\n\n- one\n- two\n\nDone.", chunks=12), usage(12, 34))
     async with (
         ScriptedEndpoint([first, "Again."]) as endpoint,
-        chatting(endpoint, tmp_path) as it,
+        chatting(endpoint, tmp_path, fresh=True) as it,
     ):
         it.type(f"Hi{ENTER}")
         await it.until("12 tokens in, 34 out")

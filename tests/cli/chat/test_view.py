@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 from rich.console import Console, RenderableType
 
 from agent_actors.cli.chat.view import TurnView
+from agent_actors.cli.edits.previews import EditPreviews
 from agent_actors.domain.blocks import TextBlock
 from agent_actors.domain.events import (
     AssistantDelta,
@@ -47,7 +48,7 @@ class Seen:
     """A view, and the lines that it has finished."""
 
     def __init__(self, *, thinking: bool = False) -> None:
-        self.view = TurnView(thinking=thinking, since=0.0)
+        self.view = TurnView(EditPreviews(None), thinking=thinking, since=0.0)
 
     def feed(self, *events: Event, now: float = 1.0) -> list[str]:
         for event in events:

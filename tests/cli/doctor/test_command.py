@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+from subprocess import DEVNULL
 
 import pytest
 import trio
@@ -12,6 +13,7 @@ from agent_actors.cli import main
 from agent_actors.testing import ScriptedEndpoint, silent
 from tests.cli.doctor.helpers import KEY, good
 from tests.cli.helpers import PATIENCE, PROGRAM, agent_actors, at, environment, running
+from tests.program_helpers import start
 
 
 async def test_usable_endpoint_exits_with_status_0() -> None:
@@ -54,17 +56,22 @@ async def test_terminal_shows_probes_then_tables() -> None:
             with trio.fail_after(PATIENCE):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_keep_reading, ours, shown)
-                    done = await trio.run_process(
-                        [*PROGRAM, "doctor", *at(endpoint)],
+                    program = start(
+                        [*PROGRAM[1:], "doctor", *at(endpoint)],
                         stdout=theirs,
+                        stderr=DEVNULL,
                         env=environment({"TERM": "xterm"}),
                     )
+                    try:
+                        status = await program.wait()
+                    finally:
+                        program.kill()
                     nursery.cancel_scope.cancel()
     finally:
         os.close(theirs)
         os.close(ours)
 
-    assert done.returncode == 0
+    assert status == 0
     text = shown.decode()
     assert "trying: " in text
     assert text.index("check") > text.index("trying: ")

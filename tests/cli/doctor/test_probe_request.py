@@ -13,8 +13,8 @@ from tests.cli.doctor.helpers import examined
 @pytest.mark.parametrize(
     ("key", "text", "expected"),
     [
-        ("sk-a.b1234", "no sk-a.b1234x, sk-aXb1234", "no [redacted]x, sk-aXb1234"),
-        ("k", "held back, bad key k, 'k', _k", "held back, bad key [redacted], '[redacted]', "),
+        ("sk-a.b1234", "no sk-a.b1234, sk-aXb1234", "no [redacted], sk-aXb1234"),
+        ("sk-a.b1234-0123", "no sk-a.b1234-0123x", "no [redacted]x"),
         ("", "bad key", "bad key"),
         (None, "bad key", "bad key"),
     ],

@@ -24,6 +24,7 @@ class Run:
 
     session_id: str = "s"
     run_id: str = "r"
+    deps: object = None
     state: dict[str, object] = attrs.field(factory=dict[str, object])
 
     @property

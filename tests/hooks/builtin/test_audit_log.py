@@ -8,6 +8,7 @@ from agent_actors.domain.blocks import ToolUseBlock
 from agent_actors.errors import ConfigError
 from agent_actors.hooks import AfterAgentEvent, UserPromptSubmitEvent
 from agent_actors.hooks.builtin import AuditLog, RedactSecrets
+from agent_actors.hooks.events import SessionEndEvent, SessionStartEvent
 from agent_actors.tools.output import ToolOutput
 from tests.hooks.builtin.helpers import after, before, context
 
@@ -47,6 +48,18 @@ async def test_line_has_time_ids_and_event() -> None:
             "error": "ValueError: odd",
             "text": "",
         },
+    ]
+
+
+async def test_sessions_are_logged_with_their_reasons() -> None:
+    lines = Lines()
+    log = AuditLog(lines, clock=lambda: 7.0)
+    await log.session_start(SessionStartEvent(session_id="s", run_id="r", source="new"), context())
+    await log.session_end(SessionEndEvent(session_id="s", run_id="r", reason="closed"), context())
+    head = {"at": 7.0, "session": "s", "run": "r"}
+    assert lines.entries == [
+        {**head, "event": "session.start", "source": "new"},
+        {**head, "event": "session.end", "reason": "closed"},
     ]
 
 

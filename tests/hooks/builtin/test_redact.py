@@ -154,6 +154,8 @@ async def test_results_are_redacted_before_any_use() -> None:
 async def test_output_of_other_hooks_is_redacted() -> None:
     decision = await HOOK.after_tool(after({"a": KEY}), context())
     assert decision is not None
+    assert decision.reason == "secrets"
+    assert decision is not None
     assert decision.modified_output == {"a": MARK}
     assert await HOOK.after_tool(after("fine"), context()) is None
 

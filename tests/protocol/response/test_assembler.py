@@ -461,3 +461,20 @@ def test_arguments_before_name_are_joined_once(monkeypatch: pytest.MonkeyPatch) 
 def test_empty_text_after_reason_is_no_content() -> None:
     found = finished(TextDelta("a"), STOP, TextDelta(""))
     assert (found.finish_reason, found.blocks) == ("stop", (TextBlock("a"),))
+
+
+def test_call_without_name_does_not_grow() -> None:
+    made = Assembler()
+    list(made.feed(call("c1", "", "{")))
+    assert made.growing_call is None  # the next fragment may bring the name, which `feed` reads
+    list(made.feed(call("", "f", "")))
+    assert made.growing_call == 0
+
+
+def test_finished_text_is_not_plain() -> None:
+    made = Assembler()
+    made.feed(TextDelta("first "))
+    made.feed(TextDelta("second"))
+    assert made.is_plain(thinking=False)
+    made.feed(STOP)
+    assert not made.is_plain(thinking=False)  # `feed` records that the response goes on

@@ -180,6 +180,11 @@ def test_in_band_errors_have_their_type(body: bytes) -> None:
         (b"event: error\ndata: gone away\n\n", "gone away", ""),
         (b'event: error\ndata: {"status": 529}\n\n', "without a message", "529"),
         (b'data: {"type": "error"}\n\n', "without a message", ""),
+        (
+            b'data: {"error": {"message": "no \\ud83d", "type": "\\ud83d"}}\n\n',
+            "no \ufffd$",
+            "\ufffd",
+        ),
         (b"data: " + b'{"error":' * 255 + b"{}" + b"}" * 255 + b"\n\n", "without a message", ""),
     ],
 )

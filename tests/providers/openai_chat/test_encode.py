@@ -20,7 +20,7 @@ from agent_actors.domain.json import JsonObject, JsonValue
 from agent_actors.domain.messages import Message, Messages, Role
 from agent_actors.domain.model import ModelRequest, ModelSettings, ToolSpec
 from agent_actors.profiles.dialect import PLAIN, ChatDialect
-from agent_actors.providers.openai_chat.encode import encode_request
+from agent_actors.providers.openai_chat.encode import RequestHeads, encode_request
 
 HI = Messages().user("Hi")
 NOW = ToolSpec("now", "The time.")
@@ -388,3 +388,30 @@ def test_cached_encoding_equals_fresh_encoding() -> None:
         assert encode_request(request) == encode_request(
             attrs.evolve(request, memo=EncodedMessageCache())
         )
+
+
+def test_kept_head_changes_no_body() -> None:
+    """The head of an earlier request is used only for the same settings and tools."""
+    heads, tools, fields = RequestHeads(), (NOW, FIND), dict[str, JsonValue](top_k=1)
+    settings = [
+        ModelSettings("a"),
+        ModelSettings("b", temperature=0.5),
+        ModelSettings("a", extra_body=fields),
+        ModelSettings("a", extra_body={"messages": []}),
+    ]
+    for repeat in range(2):
+        fields["top_k"] = repeat  # in place
+        for one in settings:
+            for offered in (tools, (), tools, tools):
+                for messages in (HI, HI.user("And?"), Messages()):
+                    request = ModelRequest(messages, one, "Be brief.", offered)
+                    assert encode_request(request, PLAIN, "", heads) == encode_request(request)
+
+
+def test_same_head_is_encoded_once() -> None:
+    heads, request = RequestHeads(), ModelRequest(HI, ModelSettings("m"), "", (NOW,))
+    encode_request(request, PLAIN, "", heads)
+    kept = heads.find(request)
+    assert kept is not None
+    encode_request(request, PLAIN, "", heads)
+    assert heads.find(request) is kept

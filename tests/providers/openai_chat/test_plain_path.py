@@ -13,11 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_actors.domain.blocks import AssistantBlock, TextBlock, ThinkingBlock
-from agent_actors.domain.model import ModelCompleted, ModelDelta, TextDelta, ThinkingDelta
+from agent_actors.domain.model import (
+    ModelCompleted,
+    ModelDelta,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from agent_actors.errors import ProviderError
 from agent_actors.providers.openai_chat import wire
 from agent_actors.providers.openai_chat.response import ChatResponseParser
-from agent_actors.providers.openai_chat.wire import PlainField, read_plain
+from agent_actors.providers.openai_chat.wire import PlainField, read_fragments, read_plain
 from tests.providers.openai_chat.answers import (
     DONE,
     ENDPOINT,
@@ -179,6 +185,134 @@ def test_fast_path_misses_nothing(delta: dict[str, Json]) -> None:
 def test_fast_and_tolerant_paths_agree(body: bytes, cuts: list[int]) -> None:
     same([body])
     same(cut(body, cuts))
+
+
+FRAGMENT: dict[str, Json] = {"index": 0, "function": {"arguments": '{"a": 1'}}
+ODD_FRAGMENT: Mapping[str, Sequence[Json]] = {
+    "index": [None, 1, -1, "0", True],
+    "id": ["", None, "c", "d", 3],
+    "extra_content": [None, {}, {"google": 1}],
+    "type": ["function", None],
+    "function": [
+        None,
+        {},
+        *({"arguments": value} for value in ("", None, {}, {"b": 2}, "é", *HALVES, 5, "}")),
+        *({"arguments": "x", "name": name} for name in ("", None, "f", "g")),
+    ],
+}
+
+
+def fragment_event(calls: Json, odd: Sequence[tuple[str, str, Json]] = ()) -> bytes:
+    return event(line({"tool_calls": calls}, odd))
+
+
+def begin_event(index: int | None, call_id: str, name: str) -> bytes:
+    return fragment_event([{"index": index, "id": call_id, "function": {"name": name}}])
+
+
+def piece_event(index: int, arguments: str) -> bytes:
+    return fragment_event([{"index": index, "function": {"arguments": arguments}}])
+
+
+BEGINNINGS = st.builds(
+    begin_event, st.sampled_from([0, 1, None]), st.sampled_from(["c", "d", ""]), st.just("f")
+)
+# Fragments for the fast path: some of them complete an object, and some belong to another call.
+PIECES_OF_CALLS = st.builds(
+    piece_event, st.sampled_from([0, 0, 0, 1]), st.sampled_from(['{"a": 1', "}", "2", '{"b": 3}'])
+)
+ODD_CALLS = st.lists(
+    st.sampled_from([(key, odd) for key, odds in ODD_FRAGMENT.items() for odd in odds]), max_size=2
+).map(lambda odd: [FRAGMENT | dict(odd)])
+ODD_PIECES = st.builds(fragment_event, ODD_CALLS, st.lists(st.sampled_from(ODDITIES), max_size=1))
+
+
+@st.composite
+def call_bodies(draw: st.DrawFn) -> bytes:
+    """Draw a stream in which most chunks add arguments to a call."""
+    others = st.one_of(ODD_PIECES, ODD_EVENTS, st.sampled_from([*map(event, LINES[2:]), *PIECES]))
+    events = st.one_of(PIECES_OF_CALLS, PIECES_OF_CALLS, BEGINNINGS, others)
+    return draw(BEGINNINGS) + b"".join(draw(st.lists(events, max_size=12)))
+
+
+BEGUN = begin_event(0, "c", "f")
+PROSE = event(line({"content": "p"}, ()))
+FINISHED = sse(chunk({}, "stop"), done=False)
+
+
+@given(call_bodies(), st.lists(st.integers(0, 5000), max_size=5))
+@example(BEGUN + piece_event(0, '{"a": 1}') + piece_event(1, "{}") + piece_event(0, "}"), [])
+@example(
+    BEGUN + begin_event(1, "d", "g") + piece_event(0, '{"a"') + piece_event(1, "{}") * 2, [150]
+)
+@example(BEGUN + piece_event(0, '{"a"') + event(b"{") + piece_event(0, ": 1}") + DONE, [])
+@example(BEGUN + piece_event(0, '{"a": 1}') + sse(chunk({}, "stop"), done=False) + BEGUN, [])
+@example(begin_event(0, "", "f") + piece_event(0, "{") + begin_event(0, "c", "") + DONE, [])
+@example(BEGUN + piece_event(0, '{"a"') + FINISHED + event(b"{") + piece_event(0, ": 1}") * 2, [])
+@example(
+    BEGUN + piece_event(0, "{}") + PROSE * 3 + FINISHED + PROSE * 3 + event(b"{") + DONE,
+    [],
+)
+def test_fast_and_tolerant_fragments_agree(body: bytes, cuts: list[int]) -> None:
+    same([body])
+    same(cut(body, cuts))
+
+
+def test_flowing_arguments_use_fast_path_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = ChatResponseParser(REQUEST, endpoint=ENDPOINT)
+    reader.feed(sse(chunk({"tool_calls": [{**CALL, "function": {"name": "f"}}]}), done=False))
+    fragments = [chunk({"tool_calls": [{"index": 0, "function": {"arguments": "1"}}]})] * 3
+    with monkeypatch.context() as quick_only:
+        quick_only.delattr(wire, "_DECODER")
+        shown = list(reader.feed(sse(*fragments, done=False)))
+    assert shown == [ToolCallDelta(0, "c", "f", "1")] * 3
+
+
+def test_deeply_nested_fragment_ends_fast_path() -> None:
+    plain = json.dumps(chunk({"tool_calls": [FRAGMENT]})).encode()
+    deep = plain[:-1] + b', "x": ' + b"[" * 300 + b"]" * 300 + b"}"
+    assert read_fragments(0, [plain, deep, plain]) == ['{"a": 1']
+
+
+def contents(deltas: Sequence[ModelDelta]) -> list[tuple[object, ...]]:
+    """Return the content of deltas, in which neighbours of the same kind are joined."""
+    joined: list[tuple[object, ...]] = []
+    for one in deltas:
+        match one:
+            case TextDelta(text=text) | ThinkingDelta(text=text):
+                kind: tuple[object, ...] = (type(one),)
+            case ToolCallDelta(index, call_id, name, str(text)):
+                kind = (index, call_id, name)
+            case _:
+                kind, text = (one,), ""
+        if joined and joined[-1][:-1] == kind:
+            text = f"{joined.pop()[-1]}{text}"
+        joined.append((*kind, text))
+    return joined
+
+
+@given(st.one_of(bodies(), call_bodies()), st.lists(st.integers(0, 5000), max_size=5))
+@example(BEGUN + piece_event(0, '{"a"') + piece_event(0, ": [") + piece_event(0, "]}") + DONE, [])
+def test_unseen_deltas_are_joined_without_loss(body: bytes, cuts: list[int]) -> None:
+    reads = cut(body, cuts)
+    unseen = ChatResponseParser(REQUEST, endpoint=ENDPOINT, sees_text=False, sees_arguments=False)
+    shown, answer = outcome(unseen, reads)
+    expected, response = outcome(ChatResponseParser(REQUEST, endpoint=ENDPOINT), reads)
+    assert answer == response
+    assert [contents(read) for read in shown] == [contents(read) for read in expected]
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        ({"content": "a"}, {"content": "b"}),
+        ({"tool_calls": [CALL]}, {"tool_calls": [FRAGMENT]}),
+    ],
+)
+def test_unseen_read_has_one_delta(first: dict[str, Json], more: dict[str, Json]) -> None:
+    unseen = ChatResponseParser(REQUEST, endpoint=ENDPOINT, sees_text=False, sees_arguments=False)
+    unseen.feed(event(line(first, ())) + event(line(more, ())))
+    assert len(unseen.feed(event(line(more, ())) * 50)) == 1
 
 
 @given(bodies(), st.integers(0, 5000), st.binary(min_size=1, max_size=2))

@@ -49,6 +49,9 @@ def test_quirk_43_error_event() -> None:
     error = in_band(b'event:error\ndata:{"error":{"message":"overloaded","code":529}}\n\n')
     assert (str(error), error.code) == (f"{ENDPOINT}: overloaded", "529")
     assert "plain words" in str(in_band(b"event: error\ndata: plain words\n\n"))
+    torn = in_band(b'event: error\ndata: {"message": "no \\ud83d", "code": "\\ud83d"}\n\n')
+    assert (str(torn), torn.code) == (f"{ENDPOINT}: no \ufffd", "\ufffd")
+    assert message_of_body(b'{"error": "no \\ud83d"}') == "no \ufffd"
     assert "without a message" in str(in_band(b"event: error\ndata: \n\n"))
 
 

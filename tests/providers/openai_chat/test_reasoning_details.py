@@ -117,6 +117,17 @@ def test_details_of_whole_message_are_unchanged() -> None:
     assert (details_of(found), thinking(found)) == (listed, "ab")
 
 
+def test_fragment_after_whole_message_is_kept() -> None:
+    message = {"role": "assistant", "content": "Hi", "reasoning_details": [SECRET]}
+    found = answer(
+        piece({**CLAUDE, "text": "a"}),
+        {"choices": [{"message": message}]},
+        piece({**CLAUDE, "text": "b"}),
+        text("", "stop"),
+    )
+    assert details_of(found) == [SECRET, {**CLAUDE, "text": "b"}]
+
+
 def test_empty_details_make_no_block() -> None:
     found = answer(piece({"type": "reasoning.text", "text": "", "index": 0}), text("Hi", "stop"))
     assert [block.type for block in found.blocks] == ["text"]

@@ -299,6 +299,26 @@ async def test_wrapped_step_pauses_hook_timeout(autojump_clock: MockClock) -> No
     assert (result.text, results(result)) == ("Done.", ["rested"])
 
 
+async def test_first_registered_hook_is_outermost() -> None:
+    """Hooks that wrap calls begin in the order of registration, and end in the opposite order."""
+    order: list[str] = []
+
+    def around(name: str) -> Callable[[object, Callable[[object], Awaitable[object]]], object]:
+        async def wrap(asked: object, call_next: Callable[[object], Awaitable[object]]) -> object:
+            order.append(f"{name} begins")
+            answer = await call_next(asked)
+            order.append(f"{name} ends")
+            return answer
+
+        return wrap
+
+    for phase in ("wrap_tool_call", "wrap_model_call"):
+        order.clear()
+        turns = USE if phase == "wrap_tool_call" else ["Done."]
+        await run(agent(*turns, hooks={phase: [around("first"), around("second")]}))
+        assert order == ["first begins", "second begins", "second ends", "first ends"]
+
+
 async def test_first_failing_hook_is_reported() -> None:
     class Outer(Hook):
         async def wrap_tool_call(

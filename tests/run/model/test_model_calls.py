@@ -43,6 +43,7 @@ from agent_actors.testing import (
     status,
 )
 from tests.run.helpers import check_history, check_quiet
+from tests.sweeps import STRIDE
 
 
 def broken() -> ProviderConnectError:
@@ -315,7 +316,7 @@ def test_cancel_at_any_step_leaves_nothing() -> None:
         check_history(history)
         check_quiet(runtime)
 
-    assert cancel_at_every_step(run, around=restless, check=check) > 20
+    assert cancel_at_every_step(run, around=restless, check=check, stride=STRIDE) > 20
 
 
 # --- fallback models ---

@@ -32,6 +32,7 @@ from agent_actors.testing import (
     say,
 )
 from tests.run.helpers import check_history
+from tests.sweeps import STRIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,7 +261,7 @@ def test_cancel_at_any_step_is_valid() -> None:
                 history = runtime.history("s")
                 check_history(Messages() if history is None else history)
 
-    assert cancel_at_every_step(body)
+    assert cancel_at_every_step(body, stride=STRIDE)
 
 
 @pytest.mark.parametrize(

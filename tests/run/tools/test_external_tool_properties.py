@@ -21,6 +21,7 @@ from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, StepOutcome, call, cancel_at_every_step, interleave
 from tests.run.helpers import check_history, check_quiet
+from tests.sweeps import STRIDE
 
 
 class Kept(MemoryStore):
@@ -166,7 +167,7 @@ def test_cancelled_run_takes_all_or_none() -> None:
             assert answered.isdisjoint(scene.results)
             assert state.external.keys() == scene.results.keys()
 
-    cancel_at_every_step(resume, around=waiting, check=check)
+    cancel_at_every_step(resume, around=waiting, check=check, stride=STRIDE)
     assert taken == {True, False}
 
 

@@ -242,6 +242,28 @@ async def test_supplied_results_are_truncated() -> None:
     assert "These are bytes 100 to" in str(result.tool_calls[1].content)
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_client_notice_names_no_missing_tool(resumed: bool) -> None:
+    options = AgentOptions(
+        model="m",
+        provider=ScriptedModel([[call("ask", id="c1")]]),
+        tools=[Tool("ask", "Ask.", None)],
+        max_result_bytes=LIMIT,
+        permissions=PermissionPolicy(mode="bypass", deny=["Read*"]),
+        auto_execute_tools=True,
+    )
+    async with open_runtime() as runtime:
+        async with Client(options, runtime=runtime, session_id="s") as first:
+            await first.query("Go.")
+            assert [block async for block in first.receive_messages()]
+            if not resumed:
+                await first.add_tool_result("c1", TEXT)
+        async with Client(options, runtime=runtime, resume="s") as second:
+            if resumed:
+                await second.add_tool_result("c1", TEXT)
+            assert str(second.history[-1]["content"]).endswith("The rest is not available.]")
+
+
 async def test_client_results_are_truncated() -> None:
     options = agent()
     async with Client(options) as client:
@@ -292,7 +314,9 @@ async def test_memory_keeps_most_recently_used_texts() -> None:
     await kept.keep("s", "c", [b"cccc", b"dddd", b"eeee"])  # only its beginning
     assert [await kept.read("s", one, 1, 2) for one in "abc"] == [None, None, b"cc"]
     assert await kept.read("s", "c", 3, 3) == b"cdd"
+    for _ in range(2):
+        await kept.keep("s", "d", [b"d"])  # the second text replaces the first
     kept.forget("other")
-    assert kept._used == 8
+    assert kept._used == 9
     kept.forget("s")
     assert (kept._used, await kept.read("s", "c", 0, 1)) == (0, None)

@@ -203,6 +203,7 @@ async def test_interrupt_can_become_a_rollback(
     autojump_clock: MockClock,
 ) -> None:
     async with held() as runs:
+        runs.options = deaf_agent()  # its run takes a moment to end
         await runs.start("one")
         await runs.start("two", "interrupt", wait=0)
         await runs.start("three", "rollback", wait=0)

@@ -29,6 +29,7 @@ from tests.run.helpers import (
     three_tools,
 )
 from tests.runtime.sessions.busy_helpers import asked
+from tests.sweeps import STRIDE
 
 
 def anything(_: object) -> bool:
@@ -134,6 +135,7 @@ def at_every_step(
         cancel=lambda at: at.happens(partial(happens, at)),
         check=look,
         may_stay=anything,
+        stride=STRIDE,
     )
     assert steps > 20
 
@@ -236,5 +238,6 @@ def test_second_caller_may_be_cancelled_anywhere(on_busy: OnBusy, slow: bool) ->
         around=partial(contest, slow),
         check=check,
         may_stay=anything,
+        stride=STRIDE,
     )
     assert steps > 5

@@ -28,6 +28,7 @@ from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel
 from tests.contracts.test_session_store import append, notes
+from tests.program_helpers import output_of
 
 DAY: Final = 86_400.0
 
@@ -487,6 +488,7 @@ trio.run(main)
 """
 
 
+@pytest.mark.usefixtures("fork_server")
 @pytest.mark.parametrize("closed", [True, False])
 def test_unwritable_store_can_be_read(make: Make, closed: bool) -> None:
     kind = kind_of(make)
@@ -508,13 +510,12 @@ def test_unwritable_store_can_be_read(make: Make, closed: bool) -> None:
         for one in found:
             one.chmod(0o555 if one.is_dir() else 0o444)
         folder.chmod(0o755)
-        command = [sys.executable, "-c", READER, kind, str(copy / "store")]
         try:
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            output = output_of(["-c", READER, kind, str(copy / "store")])
         finally:
             for one in found:
                 one.chmod(0o755)
-    assert result.stdout == "ok\n", result.stderr
+    assert output == "ok\n"
 
 
 async def test_full_disk_leaves_store_readable(

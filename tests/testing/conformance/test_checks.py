@@ -172,6 +172,8 @@ def test_failure_without_cuts_shows_none() -> None:
     assert broken("Hi", split=[3, 9]).endswith(f"({len(BODY)} bytes, in one read)")
 
 
+# With tracing, a split at every position takes seconds, and covers no line of its own.
+@pytest.mark.no_cover
 @pytest.mark.parametrize("protocol", QUIRKS)
 def test_capture_is_independent_of_splits(protocol: Protocol) -> None:
     found = check_capture(body_of(TURN, protocol), protocol=protocol)

@@ -1,3 +1,4 @@
+import asyncio
 import ssl
 from collections.abc import AsyncIterator
 
@@ -212,3 +213,25 @@ async def test_infinite_connect_deadline_waits() -> None:
         {"connect": None, "read": None, "write": None, "pool": None},
         {"connect": 3.0, "read": None, "write": None, "pool": None},
     ]
+
+
+def test_client_used_on_asyncio_is_refused() -> None:
+    client = httpx.AsyncClient(trust_env=False)
+
+    async def main() -> None:
+        HttpxExchange(client=client)  # a client that was not used yet works everywhere
+        with pytest.raises(httpx.ConnectError):
+            await client.get("http://127.0.0.1:1")
+
+    asyncio.run(main())
+    with pytest.raises(ConfigError, match="belongs to asyncio"):
+        HttpxExchange(client=client)
+
+
+def test_client_with_an_asyncio_transport_is_refused() -> None:
+    class AiohttpTransport(httpx.MockTransport):
+        __module__ = "httpx_aiohttp.transport"
+
+    client = httpx.AsyncClient(transport=AiohttpTransport(lambda _: httpx.Response(200)))
+    with pytest.raises(ConfigError, match="belongs to asyncio"):
+        HttpxExchange(client=client)

@@ -7,11 +7,12 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from agent_actors.cli.chat.input_result import InputResult
-from agent_actors.cli.chat.messages import ChatMessage, Kind
+from agent_actors.cli.chat.messages import ChatMessage
 from agent_actors.cli.chat.terminal.editor import Editor
 from agent_actors.cli.chat.terminal.markdown import Block
 from agent_actors.cli.chat.terminal.screen import Screen
-from agent_actors.cli.chat.view import TurnView
+from agent_actors.cli.chat.view import STYLES, TurnView
+from agent_actors.cli.edits.previews import EditPreviews
 from agent_actors.cli.safe_text import clean
 from agent_actors.domain.events import AnyEvent
 
@@ -24,12 +25,6 @@ _SHORTEST: Final = 0.04
 _LONGEST: Final = 0.1
 # Maximum fraction of the time spent on drawing; frames that take longer are drawn less often.
 _SHARE: Final = 0.2
-_STYLES: Final[dict[Kind, str]] = {
-    "plain": "",
-    "dim": "dim",
-    "error": "red",
-    "heading": "bold",
-}
 
 
 class RichUI:
@@ -38,11 +33,13 @@ class RichUI:
     Args:
         screen: Draws on the terminal.
         editor: Reads from the terminal.
+        previews: The diffs of calls that write files.
     """
 
     can_ask: bool = True
 
-    def __init__(self, screen: Screen, editor: Editor) -> None:
+    def __init__(self, screen: Screen, editor: Editor, previews: EditPreviews) -> None:
+        self._previews = previews
         self._screen = screen
         self._editor = editor
         self._view: TurnView | None = None
@@ -70,7 +67,7 @@ class RichUI:
 
     def begin_turn(self, *, thinking: bool) -> None:
         """See `ChatUI`."""
-        self._view = TurnView(thinking=thinking, since=trio.current_time())
+        self._view = TurnView(self._previews, thinking=thinking, since=trio.current_time())
         self._woken, self._ended = trio.Event(), trio.Event()
         self._held = False
 
@@ -127,7 +124,7 @@ def _shown(message: ChatMessage) -> RenderableType:
     text = clean(message.text)
     if message.kind == "markdown":
         return Block(text)
-    return Text(text, style=_STYLES[message.kind])
+    return Text(text, style=STYLES[message.kind])
 
 
 def make_console() -> Console:

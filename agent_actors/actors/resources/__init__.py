@@ -1,0 +1,1 @@
+"""The resources that a session keeps between its runs: workspace and background commands."""

@@ -1,0 +1,1 @@
+"""The connections to servers of remote tools."""

@@ -1,0 +1,1 @@
+"""The edits of files that `chat` and `run` show."""

@@ -1,0 +1,1 @@
+"""Value classes that are declared with attrs and built as msgspec Structs."""

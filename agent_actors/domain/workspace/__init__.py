@@ -1,0 +1,1 @@
+"""Values of workspaces: files, processes, and the report about a sandbox."""

@@ -1,0 +1,1 @@
+"""Reading options and agents from files and from the environment."""

@@ -1,0 +1,1 @@
+"""The commands of a shell line, as permission rules compare them."""

@@ -1,0 +1,1 @@
+"""The project knowledge of one run: reading it, and the tools for skills."""

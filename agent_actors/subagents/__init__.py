@@ -1,0 +1,1 @@
+"""Agents that a run starts with the tool `Task`."""

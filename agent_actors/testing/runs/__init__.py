@@ -1,0 +1,1 @@
+"""Checks of the events of a run, and the recorded traffic of an endpoint."""

@@ -1,0 +1,1 @@
+"""The workspace in a container, which Docker or Podman runs."""

@@ -1,0 +1,1 @@
+"""Search by name and by content."""

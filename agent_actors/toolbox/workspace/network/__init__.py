@@ -1,0 +1,1 @@
+"""The network of a sandbox that may reach only some hosts."""

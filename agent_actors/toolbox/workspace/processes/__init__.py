@@ -1,0 +1,1 @@
+"""Run the commands of workspaces: a supervisor process, limits, and the environment."""
