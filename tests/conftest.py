@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import program_helpers
+from tests import program_helpers, thread_clock
 from tests.conventions.leaks import Snapshot
 
 # A shell starts background jobs with SIGINT ignored. Programs that tests start and interrupt would
@@ -93,6 +93,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def only_forks_are_measured() -> Iterator[None]:
     """Measure coverage only in tests and in programs that `program_helpers` starts."""
     with program_helpers.measuring_only_forks():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clocks_wait_for_threads() -> Iterator[None]:
+    """Keep a mock clock from jumping past a deadline while a worker thread runs."""
+    with thread_clock.waiting_for_threads():
         yield
 
 

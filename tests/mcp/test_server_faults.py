@@ -167,8 +167,7 @@ class FailingServer:
         return RemoteResult(())
 
 
-async def test_pause_grows_with_every_failure(autojump_clock: MockClock) -> None:
-    del autojump_clock
+async def test_pause_grows_with_every_failure(mock_clock: MockClock) -> None:
     failures = [True, True, True, False]
     owner = ActorLoop("servers")
     link = ServerLink("s", raw(), lambda name, config: FailingServer(failures), owner, ttl=10)
@@ -177,7 +176,7 @@ async def test_pause_grows_with_every_failure(autojump_clock: MockClock) -> None
         for pause in (0.5, 1.0, 2.0):
             assert await link.prepare() == "it failed"
             assert f"possible in {pause:.1f} s: it failed" in await link.prepare()
-            await trio.sleep(pause)
+            mock_clock.jump(pause)
         assert await link.prepare() == ""
         assert link.is_connected
         link.close()
@@ -186,26 +185,30 @@ async def test_pause_grows_with_every_failure(autojump_clock: MockClock) -> None
         owner.close()
 
 
-async def test_idle_connection_is_closed(autojump_clock: MockClock) -> None:
-    del autojump_clock
+async def test_idle_connection_is_closed(mock_clock: MockClock) -> None:
     owner = ActorLoop("servers")
     ended: list[ServerLink] = []
     link = ServerLink(
         "s", raw(), lambda name, config: FailingServer([False]), owner, ttl=10, on_end=ended.append
     )
+
+    async def wait(seconds: float) -> None:
+        mock_clock.jump(seconds)
+        await wait_all_tasks_blocked()
+
     async with trio.open_nursery() as nursery:
         await nursery.start(owner.serve)
         link.acquire()
         await link.prepare()
-        await trio.sleep(100)
+        await wait(100)
         assert link.is_connected
         link.release()
-        await trio.sleep(9)
+        await wait(9)
         link.acquire()
-        await trio.sleep(100)
+        await wait(100)
         link.release()
         assert link.is_connected
-        await trio.sleep(11)
+        await wait(11)
         assert not link.is_active
         assert ended == [link]
         owner.close()
