@@ -75,8 +75,8 @@ from agent_actors.permissions import PermissionDecision as PermissionDecision
 from agent_actors.permissions import PermissionPolicy as PermissionPolicy
 from agent_actors.project.commands import Command as Command
 from agent_actors.project.skills import Skill as Skill
-from agent_actors.run.inheritance import in_current_run as in_current_run
-from agent_actors.run.prompt import Prompt as Prompt
+from agent_actors.runs.inheritance import in_current_run as in_current_run
+from agent_actors.runs.prompt import Prompt as Prompt
 from agent_actors.runtime.approval_queue import ApprovalQueue as ApprovalQueue
 from agent_actors.runtime.approval_queue import Whitelisted as Whitelisted
 from agent_actors.runtime.runtime import Runtime as Runtime

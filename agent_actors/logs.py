@@ -9,4 +9,4 @@ Example:
     ```
 """
 
-from agent_actors.run.log_ids import RunIds as RunIds
+from agent_actors.runs.log_ids import RunIds as RunIds

@@ -21,7 +21,7 @@ import trio
 from agent_actors import AgentOptions, open_runtime, tool
 from agent_actors.hooks import Hook, HookMatcher, Hooks
 from agent_actors.hooks.phases import PHASES, Phase
-from agent_actors.run import driver
+from agent_actors.runs import driver
 from agent_actors.runtime import runtime
 from agent_actors.testing import ScriptedModel, call
 from benchmarks.endpoint import pin

@@ -18,7 +18,7 @@ from agent_actors.domain.run import RunResult
 from agent_actors.errors import ClientError
 from agent_actors.kernel.user_code import outside_caller
 from agent_actors.options.agent_options import AgentOptions
-from agent_actors.run.prompt import Prompt
+from agent_actors.runs.prompt import Prompt
 
 if TYPE_CHECKING:
     from agent_actors.asyncio.bridge import Bridge

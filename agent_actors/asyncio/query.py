@@ -10,8 +10,8 @@ from agent_actors.client.query import Query, QueryMessage
 from agent_actors.client.query import query as trio_query
 from agent_actors.domain.run import RunResult
 from agent_actors.options.agent_options import AgentOptions
-from agent_actors.run.prompt import Prompt
-from agent_actors.run.spec import RequestArguments
+from agent_actors.runs.prompt import Prompt
+from agent_actors.runs.spec import RequestArguments
 
 OutputT = TypeVar("OutputT")
 DepsT = TypeVar("DepsT")

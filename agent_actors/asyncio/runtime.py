@@ -20,8 +20,8 @@ from agent_actors.asyncio.stream import AsyncioRunStream
 from agent_actors.asyncio.trio_objects import TrioObject, crossing, crossing_sync
 from agent_actors.domain.run import RunResult
 from agent_actors.options.agent_options import AgentOptions
-from agent_actors.run.prompt import Prompt
-from agent_actors.run.spec import RequestArguments
+from agent_actors.runs.prompt import Prompt
+from agent_actors.runs.spec import RequestArguments
 from agent_actors.runtime.config import RuntimeArguments, RuntimeOptions
 from agent_actors.runtime.runtime import Runtime
 from agent_actors.runtime.subscriptions import E, SubscribeArguments

@@ -14,7 +14,7 @@ from agent_actors.asyncio.ports import LoopPort
 from agent_actors.asyncio.workspace import CallTrio, LoopBackground, LoopWorkspace
 from agent_actors.domain.json import JsonObject
 from agent_actors.domain.run import ToolCallResult
-from agent_actors.run.hooks.call_next import CallNext
+from agent_actors.runs.hooks.call_next import CallNext
 from agent_actors.schema.type_hints import callable_target
 
 T = TypeVar("T")

@@ -42,14 +42,14 @@ from agent_actors.errors import (
 from agent_actors.kernel.user_code import Caller, current_caller
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.run.spec import HistoryReplacement
+from agent_actors.runs.prompt import Prompt, user_input
+from agent_actors.runs.spec import HistoryReplacement
 from agent_actors.runtime.runtime import Runtime, open_runtime
 from agent_actors.sessions.records import seen_after
 from agent_actors.tools.output import to_output
 
 if TYPE_CHECKING:
-    from agent_actors.run.context import RunContext
+    from agent_actors.runs.context import RunContext
 
 _NEW: Final = SessionView(Messages(), (), is_new=True)
 _CONTINUE: Final = UserInput("")

@@ -27,7 +27,7 @@ from agent_actors.domain.events import (
     Event,
     ToolResult,
 )
-from agent_actors.run.tools.deferred_calls import error_text
+from agent_actors.runs.tools.deferred_calls import error_text
 
 
 @attrs.frozen

@@ -24,8 +24,8 @@ from agent_actors.domain.usage import Usage
 from agent_actors.errors import ClientError
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.run.spec import NO_REQUEST, RequestArguments, RunRequest, run_request
+from agent_actors.runs.prompt import Prompt, user_input
+from agent_actors.runs.spec import NO_REQUEST, RequestArguments, RunRequest, run_request
 from agent_actors.runtime.current import asyncio_is_running
 from agent_actors.runtime.runtime import Runtime, find_open_runtime, open_runtime
 

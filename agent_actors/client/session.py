@@ -16,11 +16,11 @@ from agent_actors.domain.run import RunInfo
 from agent_actors.errors import PromptBlocked
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.context import RunContext
-from agent_actors.run.hooks.hook_host import NoRun
-from agent_actors.run.hooks.run_hooks import RunHooks
-from agent_actors.run.spec import HistoryReplacement, RunSpec
-from agent_actors.run.tools.result_limit import ResultLimit, can_read_results
+from agent_actors.runs.context import RunContext
+from agent_actors.runs.hooks.hook_host import NoRun
+from agent_actors.runs.hooks.run_hooks import RunHooks
+from agent_actors.runs.spec import HistoryReplacement, RunSpec
+from agent_actors.runs.tools.result_limit import ResultLimit, can_read_results
 from agent_actors.runtime.runtime import Runtime
 from agent_actors.runtime.sessions.handle import SessionHandle
 from agent_actors.sessions import SessionState

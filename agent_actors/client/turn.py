@@ -15,9 +15,9 @@ from agent_actors.domain.events import Event, HookEvent, OutputDelta, SystemInit
 from agent_actors.domain.run import Partial, RunResult, StopReason
 from agent_actors.errors import PromptBlocked
 from agent_actors.hooks.phases import Phase
-from agent_actors.run.context import RunContext
-from agent_actors.run.output.tracebacks import without_own_frames
-from agent_actors.run.spec import RunSpec
+from agent_actors.runs.context import RunContext
+from agent_actors.runs.output.tracebacks import without_own_frames
+from agent_actors.runs.spec import RunSpec
 from agent_actors.runtime.stream import RunStream
 
 # The stop reasons of runs that hooks blocked before the model was called.

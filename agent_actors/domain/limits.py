@@ -1,7 +1,7 @@
 """Usage limits for runs and sessions, token prices, and request deadlines.
 
-This module contains only the arithmetic. `run/model/usage_accounting.py` and `sessions/state.py`
-count usage; `run/model/budget.py` enforces the limits.
+This module contains only the arithmetic. `runs/model/usage_accounting.py` and `sessions/state.py`
+count usage; `runs/model/budget.py` enforces the limits.
 
 A limit is exhausted as soon as it is reached. Requests and tool calls are counted before they
 start, and therefore never exceed their limits. Tokens and cost are known only after a response, so

@@ -29,8 +29,8 @@ from agent_actors.kernel.interrupts import finish, has_interrupt, without_interr
 from agent_actors.kernel.observing import SafeInstrumentation
 from agent_actors.kernel.request import Request
 from agent_actors.permissions import GrantStore
-from agent_actors.run.hooks.session_hooks import SESSION_END_TIMEOUT, SessionHooks
-from agent_actors.run.services import RunServices
+from agent_actors.runs.hooks.session_hooks import SESSION_END_TIMEOUT, SessionHooks
+from agent_actors.runs.services import RunServices
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import RuntimeOptions, RuntimeStatistics
 from agent_actors.runtime.endpoints import Endpoints

@@ -44,12 +44,12 @@ from agent_actors.kernel.interrupts import finish
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.options.dependencies import check_deps
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.context import RunContext, current_context
-from agent_actors.run.driver import Driver
-from agent_actors.run.output.event_mailbox import EventMailbox
-from agent_actors.run.prompt import Prompt, user_input
-from agent_actors.run.spec import NO_REQUEST, RequestArguments, RunRequest, RunSpec, run_request
-from agent_actors.run.tools.deferred_calls import as_outputs
+from agent_actors.runs.context import RunContext, current_context
+from agent_actors.runs.driver import Driver
+from agent_actors.runs.output.event_mailbox import EventMailbox
+from agent_actors.runs.prompt import Prompt, user_input
+from agent_actors.runs.spec import NO_REQUEST, RequestArguments, RunRequest, RunSpec, run_request
+from agent_actors.runs.tools.deferred_calls import as_outputs
 from agent_actors.runtime import wiring
 from agent_actors.runtime.config import (
     DRAIN,

@@ -18,10 +18,10 @@ from agent_actors.domain.run import CancelReason, OutputT_co, Partial, RunResult
 from agent_actors.errors import ProviderError, RuntimeShutdown
 from agent_actors.kernel.interrupts import finish
 from agent_actors.kernel.request import Request, RequestCancelled
-from agent_actors.run.context import RunContext
-from agent_actors.run.output.event_mailbox import EventMailbox
-from agent_actors.run.output.partial_outputs import PartialOutputs
-from agent_actors.run.output.tracebacks import without_own_frames
+from agent_actors.runs.context import RunContext
+from agent_actors.runs.output.event_mailbox import EventMailbox
+from agent_actors.runs.output.partial_outputs import PartialOutputs
+from agent_actors.runs.output.tracebacks import without_own_frames
 
 _NOT_ENTERED: Final = "the stream is not entered; use `async with runtime.stream(...) as events:`"
 

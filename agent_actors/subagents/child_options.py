@@ -9,7 +9,7 @@ from agent_actors.errors import ConfigError
 from agent_actors.options.agent_definition import NO_AGENTS, TASK, AgentDefinition
 from agent_actors.options.agent_options import AgentOptions
 from agent_actors.options.validation import nearest
-from agent_actors.run.tools.effective_policy import effective_policy
+from agent_actors.runs.tools.effective_policy import effective_policy
 from agent_actors.tools import Tool
 
 

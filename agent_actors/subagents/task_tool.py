@@ -26,10 +26,10 @@ from agent_actors.kernel.fair_limiter import FairLimiter
 from agent_actors.options.agent_definition import TASK, AgentDefinition, AgentHandler
 from agent_actors.options.agent_options import AgentOptions, with_tools
 from agent_actors.protocol.turn import UserInput
-from agent_actors.run.context import RunContext, current_context
-from agent_actors.run.output.event_mailbox import EventMailbox, RelayMailbox
-from agent_actors.run.spec import HistoryReplacement, RunSpec
-from agent_actors.run.tools.subagent_results import output_of
+from agent_actors.runs.context import RunContext, current_context
+from agent_actors.runs.output.event_mailbox import EventMailbox, RelayMailbox
+from agent_actors.runs.spec import HistoryReplacement, RunSpec
+from agent_actors.runs.tools.subagent_results import output_of
 from agent_actors.subagents.child_options import options_of_agent
 from agent_actors.tools import Tool, ToolContext, to_output
 from agent_actors.tools.output import ToolOutput

@@ -350,7 +350,7 @@ class _RunSpan(_SpanObservation):
         attributes: _Attributes = {
             **about,
             "gen_ai.conversation.id": clean_text(run.session_id),
-            "agent_actors.run.id": run.run_id,
+            "agent_actors.runs.id": run.run_id,
             "agent_actors.request.id": clean_text(run.request_id),
         }
         if run.parent_run_id is not None:

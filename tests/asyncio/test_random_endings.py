@@ -22,7 +22,7 @@ from agent_actors.errors import AgentError
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, fail, hang, pause, say
 from tests.asyncio.helpers import ignore_pending
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 RUNS = 10
 # Seconds; short, because the clock is real.

@@ -16,7 +16,7 @@ from agent_actors.codec.events import loads_event
 from agent_actors.domain.json import JsonObject
 from agent_actors.testing import ScriptedModel, call
 from tests.cli.helpers import Ended
-from tests.run.hooks.helpers import USE
+from tests.runs.hooks.helpers import USE
 from tests.runtime.sessions.helpers import DISK, talk
 
 GONE = "no session has this id"

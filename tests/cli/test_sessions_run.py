@@ -8,7 +8,7 @@ import trio
 from agent_actors import open_runtime
 from agent_actors.testing import ScriptedEndpoint, hang, reply, say
 from tests.cli.helpers import PATIENCE, Ended, agent_actors, at, running
-from tests.run.hooks.helpers import USE
+from tests.runs.hooks.helpers import USE
 from tests.runtime.sessions.helpers import DISK, talk
 
 

@@ -29,7 +29,7 @@ from agent_actors.errors import (
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import Turn, call, fail, say, think
 from tests.client.helpers import ONE_SUM, add, agent, ask, calls_of, read, roles, shown
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from agent_actors.errors import HookError
 from agent_actors.hooks import PostToolUseEvent
 from agent_actors.testing import Turn, call, say
 from tests.client.helpers import ONE_SUM, agent, ask, roles, shown
-from tests.run.helpers import check_history
+from tests.runs.helpers import check_history
 
 if TYPE_CHECKING:
     from agent_actors.domain.json import JsonObject

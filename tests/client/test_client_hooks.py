@@ -17,7 +17,7 @@ from agent_actors.hooks import (
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import call
 from tests.client.helpers import ONE_SUM, agent, ask, calls_of, read, roles, shown
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 seen: list[str] = []
 

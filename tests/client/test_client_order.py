@@ -27,7 +27,7 @@ from agent_actors.testing import (
     say,
 )
 from tests.client.helpers import ONE_SUM, add, agent, ask, calls_of, read, roles, shown
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 from tests.sweeps import STRIDE
 
 

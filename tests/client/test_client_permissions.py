@@ -17,7 +17,7 @@ from agent_actors.errors import SessionSuspended
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import call
 from tests.client.helpers import ONE_SUM, agent, ask, calls_of, read, shown
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 TWO = [call("add", {"a": 1, "b": 2}), call("broken", {})]
 

@@ -27,7 +27,7 @@ from agent_actors.domain.events import (
     Notification,
     ToolResult,
 )
-from agent_actors.run.tools.deferred_calls import error_text
+from agent_actors.runs.tools.deferred_calls import error_text
 
 SCOPE = EventScope("s", "r", "q")
 USE = ToolUseBlock("a", "add", {"n": 1}, '{"n":1}')

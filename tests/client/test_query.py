@@ -29,7 +29,7 @@ from agent_actors.hooks import HookDecision
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call, cancel_at_every_step, fail, hang, say
 from tests.client.helpers import ONE_SUM, agent, shown
-from tests.run.helpers import check_quiet
+from tests.runs.helpers import check_quiet
 
 
 async def texts_of(messages: AsyncIterable[QueryMessage]) -> list[str]:

@@ -36,7 +36,7 @@ LAYERS: Final = (
     Layer(("client",)),
     Layer(("runtime",)),
     Layer(("subagents",)),
-    Layer(("run",)),
+    Layer(("runs",)),
     Layer(
         ("actors", "providers", "stores", "toolbox", "mcp", "telemetry", "cluster"),
         blind=True,
@@ -63,7 +63,7 @@ BLIND: Final = frozenset(package for layer in LAYERS if layer.blind for package 
 
 # Only the wiring of the runtime may import implementations; the packages around it use ports.
 ADAPTERS: Final = frozenset({"providers", "stores", "toolbox", "mcp", "telemetry", "cluster"})
-SEES_PORTS_ONLY: Final = frozenset({"run", "subagents", "runtime", "client"})
+SEES_PORTS_ONLY: Final = frozenset({"runs", "subagents", "runtime", "client"})
 # `abc` imports trio for types; otherwise only packages from `kernel` upward import it.
 MAY_IMPORT_TRIO: Final = frozenset({"abc"})
 RECORDED_TRAFFIC: Final = "agent_actors/testing/runs/transports.py"

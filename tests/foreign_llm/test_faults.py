@@ -23,7 +23,7 @@ from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, answer, chunk, faul
 from tests.foreign_llm.servers import ServerName
 from tests.foreign_llm.targets import LONG, RETRY_AFTER, Deed, Protocol, Target
 from tests.foreign_llm.tiny_model import GREETING
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 # Seconds; short, but long enough for a machine that is busy with other tests.
 SHORT = 0.5

@@ -12,7 +12,7 @@ from tests.foreign_llm.fault_proxy import LAST_CHUNK, Fault, faulty
 from tests.foreign_llm.targets import LONG, RETRY_AFTER, Deed, Protocol, Target
 from tests.foreign_llm.test_faults import error_in_band, limits
 from tests.foreign_llm.tiny_model import GREETING
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 LLMOCK = [("llmock", "openai"), ("llmock", "anthropic")]
 

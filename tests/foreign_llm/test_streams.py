@@ -8,7 +8,7 @@ from agent_actors.domain.events import AssistantDelta, AssistantThinking
 from tests.foreign_llm.fault_proxy import Fault, faulty
 from tests.foreign_llm.targets import LONG, THOUGHT, Deed, Target
 from tests.foreign_llm.tiny_model import ANSWER, CITIES, GREETING, LOOKING
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 
 def barometer() -> Tool:

@@ -34,7 +34,7 @@ from agent_actors.hooks.events import SessionEndEvent, SessionStartEvent
 from agent_actors.sessions import fold
 from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, demo_script, reply
 from tests.conventions.leaks import Snapshot
-from tests.run.helpers import check_history, check_records
+from tests.runs.helpers import check_history, check_records
 from tests.stores.crash_helpers import STORES
 
 PACKAGE: Final = str(Path(agent_actors.__file__).parent) + os.sep

@@ -16,8 +16,8 @@ from agent_actors.permissions import PermissionPolicy, Remember
 from agent_actors.runtime import approval_queue as approvals
 from agent_actors.testing import Turn, call, interleave
 from agent_actors.tools.ask import ask_user_question
-from tests.run.helpers import check_history, check_quiet
-from tests.run.hooks.helpers import USE, agent, echo, ran, results
+from tests.runs.helpers import check_history, check_quiet
+from tests.runs.hooks.helpers import USE, agent, echo, ran, results
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from agent_actors.errors import (
 from agent_actors.hooks import SessionEndEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, hang, pause, say
-from tests.run.helpers import check_quiet, check_records
+from tests.runs.helpers import check_quiet, check_records
 
 
 def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:

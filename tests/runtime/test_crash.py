@@ -21,7 +21,7 @@ from agent_actors.kernel.actor_loop import ActorLoop
 from agent_actors.kernel.mailbox import Mailbox
 from agent_actors.testing import ScriptedModel, Turn, call, cancel_at_every_step, hang
 from agent_actors.testing.cancel import _fixed_order
-from tests.run.helpers import check_quiet
+from tests.runs.helpers import check_quiet
 from tests.sweeps import STRIDE
 
 # Number of seeds; each gives another order of the tasks within a tick.

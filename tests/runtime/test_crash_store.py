@@ -15,7 +15,7 @@ from agent_actors.errors import SessionFenced, SessionStoreError
 from agent_actors.sessions import fold
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, pause, say
-from tests.run.helpers import (
+from tests.runs.helpers import (
     Probe,
     check_history,
     check_left,

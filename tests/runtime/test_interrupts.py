@@ -35,7 +35,7 @@ from agent_actors.permissions import PermissionRequest
 from agent_actors.sessions import fold
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
-from tests.run.helpers import check_history, check_quiet, check_records
+from tests.runs.helpers import check_history, check_quiet, check_records
 from tests.sweeps import DEEP
 
 # A prime, so that the sample hits different lines in each pass of a loop. A deep run hits all

@@ -18,7 +18,7 @@ from agent_actors.errors import (
 )
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, fail, hang, pause, say
-from tests.run.helpers import check_history, check_left, check_quiet, check_records
+from tests.runs.helpers import check_history, check_left, check_quiet, check_records
 
 
 def scripted(*turns: Turn, tools: Iterable[object] = ()) -> AgentOptions:

@@ -3,7 +3,7 @@
 import trio
 from trio.testing import MockClock
 
-from tests.run.helpers import house
+from tests.runs.helpers import house
 
 
 async def leave_after(count: int) -> bool:

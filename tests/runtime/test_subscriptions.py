@@ -30,7 +30,7 @@ from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, Turn, call, pause, say
 from tests.actors.helpers import run_in_order
-from tests.run.helpers import check_quiet
+from tests.runs.helpers import check_quiet
 
 
 @attrs.frozen

@@ -13,8 +13,8 @@ from agent_actors import ApprovalQueue, Runtime, open_runtime
 from agent_actors.domain.run import RunResult
 from agent_actors.errors import ConfigError, QuestionClosed, RuntimeClosed, RuntimeFailure
 from agent_actors.permissions import PermissionPolicy
-from tests.run.helpers import check_quiet
-from tests.run.hooks.helpers import USE, agent, results
+from tests.runs.helpers import check_quiet
+from tests.runs.hooks.helpers import USE, agent, results
 
 
 async def in_a_thread(work: Callable[[], object]) -> object:

@@ -33,7 +33,7 @@ from agent_actors.sessions import fold
 from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, Turn, call, interleave, say
-from tests.run.helpers import check_history
+from tests.runs.helpers import check_history
 
 SESSIONS: Final = 50
 # The greatest number of records that a child acknowledges before it is killed.

@@ -27,7 +27,7 @@ from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import call
 from tests.contracts.test_session_store import append, notes
 from tests.program_helpers import talking
-from tests.run.helpers import check_history
+from tests.runs.helpers import check_history
 from tests.runtime.sessions.helpers import DISK, talk, talker
 
 ROOT: Final = Path(__file__).parents[2]

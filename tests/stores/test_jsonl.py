@@ -23,7 +23,7 @@ from agent_actors.stores.disk.safe_files import write_all
 from agent_actors.stores.jsonl import JsonlStore, Repair
 from agent_actors.testing import ScriptedModel
 from tests.contracts.test_session_store import append, notes
-from tests.run.helpers import check_records
+from tests.runs.helpers import check_records
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from agent_actors.stores._sqlite_schema import APPLICATION_ID, MIGRATIONS
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel
 from tests.contracts.test_session_store import append, notes
-from tests.run.helpers import check_records
+from tests.runs.helpers import check_records
 
 
 @pytest.fixture

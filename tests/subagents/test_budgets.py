@@ -21,7 +21,7 @@ from agent_actors.testing import (
     cancel_at_every_step,
     pause,
 )
-from tests.run.helpers import check_history, check_quiet, check_records
+from tests.runs.helpers import check_history, check_quiet, check_records
 from tests.subagents.helpers import Plan, follow, plan, team
 
 PRICES = Prices(input=1e6, output=0)

@@ -12,7 +12,7 @@ from agent_actors.domain.events import AnyEvent, ResultEvent, ToolResult
 from agent_actors.errors import SessionStoreError
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import Turn, call, say, usage
-from tests.run.helpers import check_history
+from tests.runs.helpers import check_history
 from tests.subagents.helpers import start_once, task, team
 
 

@@ -19,7 +19,7 @@ from agent_actors.domain.model import ModelRequest
 from agent_actors.errors import ProviderStatusError
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import Turn, call, fail, hang, pause, say, usage
-from tests.run.helpers import check_history, check_quiet, check_records
+from tests.runs.helpers import check_history, check_quiet, check_records
 from tests.subagents.helpers import WORKER, data_of, start_once, task, team
 
 THREE_DEEP = "[[[[]]]]"

@@ -56,7 +56,7 @@ async def test_runs_models_and_tools_have_spans(autojump_clock: MockClock) -> No
     root = seen.spans.named("invoke_agent guide").attributes or {}
     assert root["gen_ai.operation.name"] == "invoke_agent"
     assert root["gen_ai.conversation.id"] == "s"
-    assert root["agent_actors.run.id"] == result.run_id
+    assert root["agent_actors.runs.id"] == result.run_id
     assert root["gen_ai.usage.input_tokens"] == result.usage.input_tokens
     assert root["agent_actors.stop_reason"] == "completed"
     child = seen.spans.named("invoke_agent weather").attributes or {}

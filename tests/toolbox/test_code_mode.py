@@ -18,7 +18,7 @@ from agent_actors.testing import ScriptedModel, call
 from agent_actors.toolbox import code_mode
 from agent_actors.toolbox.code_mode import CodeMode
 from agent_actors.toolbox.workspace.bubblewrap import find_bubblewrap
-from tests.run.helpers import check_history, check_quiet
+from tests.runs.helpers import check_history, check_quiet
 
 
 @tool("add-up", read_only=True, open_world=False)

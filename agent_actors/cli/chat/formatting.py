@@ -14,7 +14,7 @@ from agent_actors.cli.edits.diffs import Diff, DiffLine, LineKind
 from agent_actors.cli.safe_text import clean
 from agent_actors.domain.json import MAX_MESSAGE_DEPTH, JsonObject, JsonValue, is_deeper
 from agent_actors.domain.usage import Usage
-from agent_actors.run.model.context_size import ContextSize
+from agent_actors.runs.model.context_size import ContextSize
 
 _MORE: Final = "..."
 _DIFF_KINDS: Final[dict[LineKind, Kind]] = {

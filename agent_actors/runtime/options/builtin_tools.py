@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from agent_actors.errors import ConfigError
 from agent_actors.options.agent_options import AgentOptions, with_tools
-from agent_actors.run.project.skill_tools import SKILL_TOOLS
+from agent_actors.runs.project.skill_tools import SKILL_TOOLS
 from agent_actors.tools import Tool
 from agent_actors.tools.builtin_names import tools_in_workspace
 

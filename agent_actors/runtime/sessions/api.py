@@ -52,7 +52,7 @@ from agent_actors.errors import ConfigError, InvalidEventError, SessionExists, S
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.options.checkpoints import Checkpoints
 from agent_actors.options.compaction import Compaction
-from agent_actors.run.model.context_size import ContextSize, context_size
+from agent_actors.runs.model.context_size import ContextSize, context_size
 from agent_actors.runtime.open_state import OpenState
 from agent_actors.runtime.sessions.files import FileRestorer
 from agent_actors.runtime.sessions.reader import RECORDS_PER_TICK, SessionReader

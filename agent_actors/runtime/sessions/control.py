@@ -8,7 +8,7 @@ from agent_actors.domain.run import CancelReason, RunResult
 from agent_actors.errors import SessionIdle
 from agent_actors.kernel.request import Request
 from agent_actors.options.agent_options import AgentOptions
-from agent_actors.run.steering import Inbox
+from agent_actors.runs.steering import Inbox
 
 
 class SessionControl:

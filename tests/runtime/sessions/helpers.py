@@ -14,7 +14,7 @@ from agent_actors.stores.jsonl import JsonlStore
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.stores.sqlite import SqliteStore
 from agent_actors.testing import ScriptedModel, Turn
-from tests.run.hooks.helpers import echo
+from tests.runs.hooks.helpers import echo
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from agent_actors.errors import RuntimeFailure, SessionBusy
 from agent_actors.hooks import AfterAgentEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
-from tests.run.helpers import SlowStore, check_history, check_quiet, check_records
+from tests.runs.helpers import SlowStore, check_history, check_quiet, check_records
 from tests.runtime.sessions.busy_helpers import Runs, an_agent, answers, asked, on_record
 
 

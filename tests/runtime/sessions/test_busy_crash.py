@@ -11,7 +11,7 @@ from agent_actors import Runtime, open_runtime
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.errors import ActorCrashed, SessionStoreError
 from agent_actors.kernel.actor_loop import ActorLoop
-from tests.run.helpers import SlowStore
+from tests.runs.helpers import SlowStore
 from tests.runtime.sessions.busy_helpers import an_agent
 from tests.runtime.test_crash import break_background, break_loop
 

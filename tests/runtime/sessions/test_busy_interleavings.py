@@ -24,7 +24,7 @@ from agent_actors.errors import RunStopped, SessionBusy
 from agent_actors.sessions import fold
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, Turn, call, pause, say
-from tests.run.helpers import SlowStore, check_history, check_quiet, check_records
+from tests.runs.helpers import SlowStore, check_history, check_quiet, check_records
 from tests.runtime.sessions.busy_helpers import an_agent, asked
 
 Kind = Literal["reject", "queue", "interrupt", "rollback", "steer", "stop"]

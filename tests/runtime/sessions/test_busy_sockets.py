@@ -9,7 +9,7 @@ import trio
 from agent_actors import AgentOptions, open_runtime
 from agent_actors.actors.session_gate import OnBusy
 from agent_actors.testing import EndpointRequest, Reply, ScriptedEndpoint, hang, reply, say, wait
-from tests.run.helpers import check_quiet
+from tests.runs.helpers import check_quiet
 from tests.runtime.sessions.busy_helpers import Runs, asked
 
 # Seconds; only a failing test waits this long.

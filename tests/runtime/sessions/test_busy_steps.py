@@ -20,7 +20,7 @@ from agent_actors.errors import SessionIdle
 from agent_actors.sessions import fold
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, StepOutcome, cancel_at_every_step
-from tests.run.helpers import (
+from tests.runs.helpers import (
     Probe,
     SlowStore,
     check_history,

@@ -17,7 +17,7 @@ from agent_actors.events import (
     bare_event,
     rebuild_messages,
 )
-from tests.run.helpers import check_history
+from tests.runs.helpers import check_history
 
 
 def conversation(turns: int) -> list[Event]:

@@ -20,8 +20,8 @@ from agent_actors.events import SystemInit
 from agent_actors.hooks import HookContext, HookDecision
 from agent_actors.permissions import PermissionPolicy
 from agent_actors.testing import ScriptedEndpoint, ScriptedModel, call, hang
-from tests.run.helpers import check_records
-from tests.run.hooks.helpers import USE, echo
+from tests.runs.helpers import check_records
+from tests.runs.hooks.helpers import USE, echo
 from tests.runtime.sessions.helpers import DISK, STORES, contents, talk, talker, when_free
 
 MakeStore = Callable[[Path], SessionStore]

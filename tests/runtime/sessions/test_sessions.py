@@ -40,8 +40,8 @@ from agent_actors.hooks import SessionEndEvent
 from agent_actors.runtime import wiring
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import ScriptedModel, call
-from tests.run.helpers import check_history, check_quiet
-from tests.run.hooks.helpers import USE, asked
+from tests.runs.helpers import check_history, check_quiet
+from tests.runs.hooks.helpers import USE, asked
 from tests.runtime.sessions.helpers import STORES, contents, talk, talker
 
 

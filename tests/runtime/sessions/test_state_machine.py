@@ -23,8 +23,8 @@ from agent_actors import AgentOptions, Messages, Runtime, open_runtime, tool
 from agent_actors.errors import SessionExists, SessionUnknown
 from agent_actors.sessions import UNFINISHED
 from agent_actors.testing import ScriptedModel, Turn, call, hang
-from tests.run.helpers import check_history, check_quiet
-from tests.run.hooks.helpers import echo
+from tests.runs.helpers import check_history, check_quiet
+from tests.runs.hooks.helpers import echo
 from tests.runtime.sessions.helpers import DISK, when_free
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from agent_actors.domain.events import AnyEvent
 from agent_actors.stores.memory import MemoryStore
 from agent_actors.testing import cancel_at_every_step
 from agent_actors.testing.cancel import StepOutcome
-from tests.run.helpers import check_history, check_quiet
-from tests.run.hooks.helpers import USE
+from tests.runs.helpers import check_history, check_quiet
+from tests.runs.hooks.helpers import USE
 from tests.runtime.sessions.helpers import talk
 
 
