@@ -183,7 +183,7 @@ class ByteSink(Protocol):
         """Receive the data of one network read.
 
         Returns:
-            True if certainly neither `full` nor `done` is set, so that the caller need not check
+            True only if neither `full` nor `done` is set, so that the caller need not check
             them. If False, the caller must check both.
         """
         ...

@@ -254,10 +254,10 @@ class RunContext:
 
     @contextmanager
     def pause_deadlines(self) -> Generator[None]:
-        """Pause the deadlines of this run, the call that started it, and its ancestor runs.
+        """Pause the deadlines of this run, of the call that started it, and of its ancestors.
 
-        If a tool of this run makes the call that the caller handles, its own deadline is paused as
-        well.
+        If the current code runs in a tool of this run, the deadline of that tool's call is paused
+        as well.
         """
         outer = current_call.get()
         self.node.pause_deadlines()

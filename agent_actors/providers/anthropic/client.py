@@ -73,7 +73,7 @@ class AnthropicMessages:
 
     Args:
         base_url: For example `https://api.anthropic.com` or `http://localhost:1234/v1`. Missing
-            parts of `/v1/messages` are added. A query is kept.
+            parts of `/v1/messages` are added. The URL's query is kept.
         api_key: Sent as `x-api-key`; empty: no key is sent. None: requests to Anthropic's own API
             use the environment variable `ANTHROPIC_API_KEY`. Other endpoints get no key, so that
             they never receive the value of the variable.

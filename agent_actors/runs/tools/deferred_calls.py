@@ -185,7 +185,7 @@ def _as_output(call_id: str, value: object) -> ToolOutput:
         if value.tool_use_id != call_id:
             raise ConfigError(
                 f"results: the block passed for call {call_id!r} is the result of call "
-                f"{value.tool_use_id!r}; pass each block for its own call"
+                f"{value.tool_use_id!r}; pass each block with the id of its own call"
             )
         value = ToolOutput(value.content, is_error=value.is_error)
     try:
