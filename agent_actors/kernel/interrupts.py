@@ -32,7 +32,7 @@ _PACKAGE: Final = "agent_actors"
 # Packages that hold state between two checkpoints, or that wait. Pure code needs no protection of
 # its own. `tools` and `hooks` are not included because they only pass calls on to user code.
 PROTECTED: Final = frozenset(
-    {"actors", "client", "kernel", "media", "providers", "run", "runtime", "stores", "transport"}
+    {"actors", "client", "kernel", "media", "providers", "runs", "runtime", "stores", "transport"}
 )
 
 # The size of each module when it was protected, since a module may not have been executed

@@ -31,6 +31,7 @@ from agent_actors.domain.events import Event
 from agent_actors.domain.json import JsonObject
 from agent_actors.hooks.events import SessionEndEvent, SessionStartEvent
 from agent_actors.hooks.hook import ToolCall
+from agent_actors.kernel.interrupts import PROTECTED
 from agent_actors.permissions import PermissionRequest
 from agent_actors.sessions import fold
 from agent_actors.stores.memory import MemoryStore
@@ -91,6 +92,8 @@ def test_interrupt_at_any_line_ends_in_order(kind: str, doing: str, part: int) -
 
 def test_every_stateful_function_is_protected() -> None:
     """A public module that `import agent_actors` does not load protects itself on import."""
+    here = Path(agent_actors.__file__).parent
+    assert [name for name in PROTECTED if not any(here.glob(f"{name}*"))] == []
     command = [sys.executable, "-c", UNPROTECTED]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
