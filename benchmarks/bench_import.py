@@ -1,6 +1,8 @@
 """CPU to import the package, against the CPU to import the packages that it is built on.
 
-Each measurement starts a new interpreter, and the measurements take turns.
+The package imports the module of a public name when a program first uses the name. Two rows measure
+that: the names of a module with tools, and the names of a complete agent. Each measurement starts a
+new interpreter, and the measurements take turns.
 """
 
 import subprocess
@@ -15,9 +17,14 @@ from benchmarks.record import ROUNDS, report, take_turns
 BASE: Final = "trio, attrs, cattrs, msgspec"
 PACKAGE: Final = "agent_actors"
 
+_IMPORT: Final = f"import {BASE}"
+_AGENT: Final = "AgentOptions, open_runtime, tool"
+
 _PROGRAMS: Final[Mapping[str, str]] = {
-    BASE: "import trio, attrs, cattrs, msgspec",
-    PACKAGE: "import trio, attrs, cattrs, msgspec, agent_actors",
+    BASE: _IMPORT,
+    PACKAGE: f"{_IMPORT}, {PACKAGE}",
+    "tool": f"{_IMPORT}; from {PACKAGE} import tool",
+    _AGENT: f"{_IMPORT}; from {PACKAGE} import {_AGENT}",
 }
 _REPEATS: Final = 3
 

@@ -481,7 +481,8 @@ def _default(value: ast.expr | None) -> str:
 
 
 def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
-    return (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    guarded = [node for test in tree.body if isinstance(test, ast.If) for node in test.body]
+    return (node for node in [*tree.body, *guarded] if isinstance(node, ast.ImportFrom))
 
 
 def _origins(tree: ast.Module) -> dict[str, str | None]:

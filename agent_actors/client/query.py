@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Final, Literal, Self, TypeVar, Unpack
+from typing import Final, Literal, Self, TypeAlias, TypeVar, Unpack
 
 import attrs
 import trio
@@ -59,6 +59,10 @@ class QueryMessage:
     content: tuple[StreamBlock, ...] = attrs.field(default=(), converter=_as_tuple)
     usage: Usage | None = None
     stop_reason: str | None = None
+
+
+AssistantMessage: TypeAlias = QueryMessage
+"""The old name of `QueryMessage`, for programs ported from other SDKs."""
 
 
 @attrs.frozen

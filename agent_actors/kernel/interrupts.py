@@ -43,8 +43,8 @@ _protected: Final[dict[str, int]] = {}
 def protect_loaded_modules() -> None:
     """Protect every function in the stateful modules that have been loaded so far.
 
-    A public module that `import agent_actors` does not load calls this function in its last line.
-    Modules that are already protected completely are skipped.
+    The public names of the package and `Runtime` call this function. A public module that none of
+    them loads calls it in its last line. Modules that are already protected completely are skipped.
     """
     for name, module in tuple(sys.modules.items()):
         package, _, inside = name.partition(".")

@@ -40,7 +40,7 @@ from agent_actors.domain.session import (
     find_session_id_error,
 )
 from agent_actors.errors import ConfigError, RuntimeClosed
-from agent_actors.kernel.interrupts import finish
+from agent_actors.kernel.interrupts import finish, protect_loaded_modules
 from agent_actors.options.agent_options import AgentOptions, as_agent
 from agent_actors.options.dependencies import check_deps
 from agent_actors.protocol.turn import UserInput
@@ -453,6 +453,7 @@ class Runtime:
             RuntimeFailure: The runtime has already been entered.
             SessionStoreError: The store cannot be used.
         """
+        protect_loaded_modules()
         self._state.open()
         self._nursery_manager = trio.open_nursery()
         nursery = await self._nursery_manager.__aenter__()

@@ -93,8 +93,10 @@ SPOKEN_OF: Mapping[str, Callable[[], Names]] = {
 
 
 def public_names() -> dict[str, object]:
-    modules = (agent_actors, context, model, permissions)
-    return {name: value for module in modules for name, value in vars(module).items()}
+    names = {name: getattr(agent_actors, name) for name in agent_actors.__all__}
+    for module in (context, model, permissions):
+        names.update(vars(module))
+    return names
 
 
 async def run(block: Block, names: Names, runtime: Runtime) -> dict[str, object]:
