@@ -5,9 +5,9 @@ thread is blocked too, so on a busy machine the clock would jump to a deadline b
 run.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, cast
 
 import pytest
 import trio
@@ -24,18 +24,18 @@ A test whose thread blocks until a deadline has passed takes this much longer.
 @contextmanager
 def waiting_for_threads() -> Generator[None]:
     """Raise the threshold of every mock clock while `trio.to_thread.run_sync` runs."""
-    run_sync = trio.to_thread.run_sync
+    run_sync = cast("Callable[..., Coroutine[Any, Any, object]]", trio.to_thread.run_sync)
     running: dict[MockClock, tuple[int, float]] = {}
 
     async def waiting(*args: object, **options: object) -> object:
         clock = current_clock()
         if not isinstance(clock, MockClock) or clock.rate:
-            return await run_sync(*args, **options)  # type: ignore[arg-type]
+            return await run_sync(*args, **options)
         count, threshold = running.get(clock, (0, clock.autojump_threshold))
         running[clock] = (count + 1, threshold)
         clock.autojump_threshold = max(threshold, THREAD_THRESHOLD)
         try:
-            return await run_sync(*args, **options)  # type: ignore[arg-type]
+            return await run_sync(*args, **options)
         finally:
             count, threshold = running.pop(clock)
             if count > 1:
